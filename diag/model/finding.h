@@ -35,6 +35,7 @@ struct Verdict {
   bool conclusive = false;  // opens at once; otherwise only suspected until open_after
   uint64_t since_unix_ns = 0;       // when the trouble began
   uint64_t open_after_unix_ns = 0;  // when an inconclusive verdict becomes open; 0 = never
+  double lost_share = 1;            // of the job's time that is lost while it lasts, 0 to 1
   double confidence = 0;            // 0 to 1
   std::string severity;             // "high", "medium", "low"
   std::string summary;              // one sentence: what, where, why

@@ -147,6 +147,10 @@ struct RankRecord {
   // CPU time of the main thread at the look before, to tell a busy loop from a wait.
   uint64_t previous_at_unix_ns = 0;
   uint64_t previous_main_thread_cpu_ns = 0;
+  // `at_unix_ns` of the first state that said the process had exited or died; 0 while it lives.
+  uint64_t ended_unix_ns = 0;
+  // `at_unix_ns` of the first of an unbroken row of states with run_state T or t; 0 when not stopped.
+  uint64_t stopped_since_unix_ns = 0;
   // The last steps, oldest first, at most kKeptSteps. Steps may be missing (dropped or late).
   std::deque<RankStep> steps;
   // Communicators keep their identity here after the latest state no longer lists `recent`.
