@@ -73,9 +73,13 @@ uint32_t InternName(const char* text);
 CommSlot* OpenCommunicator(uint64_t comm, const char* name, uint32_t group_rank,
                            uint32_t group_size);
 
+// Why to wake. An import alone does not wake a process whose rank comes from a scheduler only: it may
+// be a launcher such as torchrun, which imports the framework too and is no rank.
+enum class WakeReason : uint8_t { kImport = 0, kCall = 1 };
+
 // Makes the segment when this process is a rank and has none yet. Slow, idempotent, thread-safe.
 // False when the process is not to be woken or the segment could not be made.
-bool EnsureAwake();
+bool EnsureAwake(WakeReason reason = WakeReason::kImport);
 
 // Facts for the header. Each may be called again; the last wins. Texts are cut to fit.
 void SetFramework(const char* text);
