@@ -4,6 +4,7 @@
 The three environments differ in LD_PRELOAD and FLARE_FORCE only, so that a program which shows its
 environment, or whose stack depends on its size, differs as little as can be for reasons not ours.
 """
+import json
 import os
 import subprocess
 from dataclasses import dataclass
@@ -79,3 +80,11 @@ def compile_c(source: Path, out: Path, flags: tuple[str, ...] = (), compiler: st
     if done.returncode != 0:
         pytest.skip(f"{compiler} {' '.join(flags)} cannot build here: {done.stderr.strip()[-300:]}")
     return out
+
+
+def peek(segment: Path, *action: str) -> dict:
+    """What a segment says; `action` may be "enable" or "disable", as the daemon would."""
+    tool = build_dir() / "tests" / "segment_peek"
+    done = subprocess.run([tool, segment, *action], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{segment} is not a segment: {done.stderr}"
+    return json.loads(done.stdout)
