@@ -121,8 +121,12 @@ class SlowFile:
         self._reader.start()
 
     def _drain(self):
-        while os.read(self._read_fd, self._chunk):
-            time.sleep(0.1)
+        taken = 0
+        while data := os.read(self._read_fd, self._chunk):
+            taken += len(data)
+            if taken >= self._chunk:
+                taken -= self._chunk
+                time.sleep(0.1)
 
     def write(self, data):
         view = memoryview(data)
