@@ -47,7 +47,7 @@ class Transformer(nn.Module):
         layer = nn.TransformerEncoderLayer(WIDTH, 4, 4 * WIDTH, dropout=0.0, batch_first=True)
         self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
         self.head = nn.Linear(WIDTH, WORDS)
-        self.register_buffer("future", torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1))
+        self.future = torch.full((LENGTH, LENGTH), float("-inf")).triu(1)
 
     def forward(self, tokens):
         x = self.words(tokens) + self.places(torch.arange(LENGTH))
