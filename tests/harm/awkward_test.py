@@ -55,7 +55,7 @@ class Case:
     libraries: tuple[str, ...] = ()  # preloaded as well, after libflare
     extra_env: dict = field(default_factory=dict)
     clean: Callable[[bytes], bytes] = lambda text: text
-    default_dir: bool = False  # leave FLARE_DIR unset: /dev/shm is part of the case
+    shm_changed: bool = False  # FLARE_DIR unset; see in_mount_namespace
     before: str | None = None  # a library that has to come before libflare
 
 
@@ -103,8 +103,10 @@ def as_nobody(command: list) -> list:
 
 
 def in_mount_namespace(script: str, *words) -> list:
+    """Only the last program is preloaded: a shell that is awake keeps its own /dev/shm busy."""
     preload.need_root("mounts")
-    return [tool("unshare"), "-m", "/bin/sh", "-e", "-c", script, "sh", *words]
+    return [tool("unshare"), "-m", "/bin/sh", "-e", "-c",
+            script + ' exec env ${LATER_PRELOAD:+"LD_PRELOAD=$LATER_PRELOAD"} "$@"', "sh", *words]
 
 
 def chroot_without_proc(bench: Bench) -> list:
@@ -160,11 +162,11 @@ CASES = [
     Case("RLIMIT_MEMLOCK", lambda b: as_nobody([b.build("limited"), "memlock", str(64 << 10)])),
     Case("chroot without /proc", chroot_without_proc),
     Case("no /dev/shm", lambda b: in_mount_namespace(
-        "mount -t tmpfs -o mode=755 t /dev; mknod /dev/null c 1 3; mount -o remount,ro /dev; "
-        "exec \"$@\"", b.build("hello")), default_dir=True),
+        "mount -t tmpfs -o mode=755 t /dev; mknod /dev/null c 1 3; mount -o remount,ro /dev;",
+        b.build("hello")), shm_changed=True),
     Case("read-only root", lambda b: in_mount_namespace(
-        "mount --make-rprivate /; mount -o remount,bind,ro /; mount -o remount,bind,ro /dev/shm; "
-        "exec \"$@\"", b.build("hello")), default_dir=True),
+        "mount --make-rprivate /; mount -o remount,bind,ro /; mount -o remount,bind,ro /dev/shm;",
+        b.build("hello")), shm_changed=True),
     Case("empty environment", program("no_environment")),
     Case("argv[0] empty", program("no_arguments")),
     Case("jemalloc preloaded too", program("allocator"), libraries=("libjemalloc.so.2",)),
@@ -192,9 +194,11 @@ CASES = [
 def run_case(case: Case, bench: Bench, mode: str) -> preload.Outcome:
     command = case.command(bench)
     libraries = tuple(installed(name) for name in case.libraries)
-    env = preload.environment(mode, None if case.default_dir else bench.segments,
+    env = preload.environment(mode, None if case.shm_changed else bench.segments,
                               with_libraries=libraries)
     env.update(case.extra_env)
+    if case.shm_changed and "LD_PRELOAD" in env:
+        env["LATER_PRELOAD"] = env.pop("LD_PRELOAD")
     if case.before is not None:
         path = subprocess.run(["cc", f"-print-file-name={case.before}"], capture_output=True,
                               text=True, check=True).stdout.strip()
