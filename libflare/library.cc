@@ -26,7 +26,7 @@ __attribute__((constructor)) void Load() {
   if (config.source != RankSource::kNone && !PrepareGate()) return;
   if (config.source == RankSource::kForced) EnsureAwake();
 #ifdef FLARE_WITH_PYTHON
-  if (config.source != RankSource::kNone) StartPython();
+  if (config.source != RankSource::kNone) python::StartPython();
 #endif
 }
 
