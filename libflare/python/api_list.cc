@@ -38,7 +38,7 @@ constexpr int kOwnCount = sizeof(kOwnTargets) / sizeof(kOwnTargets[0]);
 
 char g_paths[kUserTextBytes];  // entries, cut at the module's end
 char g_names[kUserTextBytes];  // the same entries as "module.Class.function"
-Target g_user_targets[kMaxUserTargets];
+constinit Target g_user_targets[kMaxUserTargets] = {};
 int g_user_count = 0;
 
 bool HasEmptyPart(const char* text, size_t length) {

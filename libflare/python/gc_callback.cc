@@ -13,8 +13,8 @@ namespace {
 constexpr int kMethodVarArgs = 0x1;
 
 // One collection runs at a time, on one thread, start to stop.
-CallToken g_token;
-Call g_call;
+constinit CallToken g_token;
+constinit Call g_call;
 
 uint64_t Generation(Object* info) {
   if (info == nullptr || info->type != g_py.PyDict_Type) return 0;

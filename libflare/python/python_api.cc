@@ -7,7 +7,7 @@
 
 namespace flare::python {
 
-Api g_py;
+constinit Api g_py = {};
 
 namespace {
 
@@ -111,6 +111,37 @@ Ref ClassItem(Object* type, const char* name) {
   Ref item(dict && key ? g_py.PyObject_GetItem(dict.get(), key.get()) : nullptr);
   if (!item) g_py.PyErr_Clear();
   return item;
+}
+
+namespace {
+
+// The slow form: a tuple of the plain arguments and a dict of the named ones.
+Object* CallWithTuple(Object* callable, Object* const* items, size_t count, Object* names) {
+  Ref tuple(g_py.PyTuple_New(static_cast<Ssize>(count)));
+  Ref dict(g_py.PyDict_New());
+  if (!tuple || !dict) return nullptr;
+  for (size_t i = 0; i < count; ++i) {
+    g_py.PyTuple_SetItem(tuple.get(), static_cast<Ssize>(i), NewRef(items[i]).release());
+  }
+  const Ssize named = names == nullptr ? 0 : g_py.PyTuple_Size(names);
+  for (Ssize i = 0; i < named; ++i) {
+    if (g_py.PyDict_SetItem(dict.get(), g_py.PyTuple_GetItem(names, i), items[count + i]) != 0) {
+      return nullptr;
+    }
+  }
+  return g_py.PyObject_Call(callable, tuple.get(), named == 0 ? nullptr : dict.get());
+}
+
+}  // namespace
+
+Object* Vectorcall(Object* callable, Object* const* items, size_t count_and_flag, Object* names) {
+  if (__builtin_expect(g_py.PyObject_Vectorcall != nullptr, 1)) {
+    return g_py.PyObject_Vectorcall(callable, items, count_and_flag, names);
+  }
+  if (callable->type == g_py.PyFunction_Type && g_py._PyFunction_Vectorcall != nullptr) {
+    return g_py._PyFunction_Vectorcall(callable, items, count_and_flag, names);
+  }
+  return CallWithTuple(callable, items, count_and_flag & ~kVectorcallOffsetFlag, names);
 }
 
 ThreadState* CurrentThreadState() {

@@ -94,6 +94,7 @@ struct TypeSpec {
   X(Object*, PyModule_GetDict, (Object*))                         \
   X(Object*, PyDict_New, ())                                      \
   X(Object*, PyDict_GetItemString, (Object*, const char*))        \
+  X(int, PyDict_SetItem, (Object*, Object*, Object*))             \
   X(int, PyDict_SetItemString, (Object*, const char*, Object*))   \
   X(Object*, PyTuple_Pack, (Ssize, ...))                          \
   X(Object*, PyTuple_New, (Ssize))                                \
@@ -111,22 +112,23 @@ struct TypeSpec {
   X(Object*, PyWeakref_NewRef, (Object*, Object*))
 
 // Null where this version lacks them; whoever uses them has another way.
-#define FLARE_PYTHON_OPTIONAL(X)                                              \
-  X(Object*, PyObject_Vectorcall, (Object*, Object* const*, size_t, Object*)) \
-  X(ThreadState*, _PyThreadState_UncheckedGet, ())                            \
-  X(ThreadState*, PyThreadState_GetUnchecked, ())                             \
-  X(Interpreter*, PyInterpreterState_Get, ())                                 \
-  X(Interpreter*, _PyInterpreterState_Get, ())                                \
-  X(int, PyWeakref_GetRef, (Object*, Object**))                               \
+#define FLARE_PYTHON_OPTIONAL(X)                                                 \
+  X(Object*, PyObject_Vectorcall, (Object*, Object* const*, size_t, Object*))    \
+  X(Object*, _PyFunction_Vectorcall, (Object*, Object* const*, size_t, Object*)) \
+  X(ThreadState*, _PyThreadState_UncheckedGet, ())                               \
+  X(ThreadState*, PyThreadState_GetUnchecked, ())                                \
+  X(Interpreter*, PyInterpreterState_Get, ())                                    \
+  X(Interpreter*, _PyInterpreterState_Get, ())                                   \
+  X(int, PyWeakref_GetRef, (Object*, Object**))                                  \
   X(Object*, PyWeakref_GetObject, (Object*))
 
 // Type objects and singletons: the symbol is the object.
-#define FLARE_PYTHON_OBJECTS(X)                                                           \
-  X(PyBaseObject_Type)                                                                    \
-  X(PyType_Type) X(PyFunction_Type) X(PyModule_Type) X(PyUnicode_Type) X(PyTuple_Type)    \
-      X(PyList_Type) X(PyLong_Type) X(PyFloat_Type) X(PyDict_Type) X(PyStaticMethod_Type) \
-          X(PyClassMethod_Type) X(PyWrapperDescr_Type) X(_Py_NoneStruct)                  \
-              X(_Py_NotImplementedStruct)
+#define FLARE_PYTHON_OBJECTS(X)                                                                  \
+  X(PyBaseObject_Type)                                                                           \
+  X(PyType_Type)                                                                                 \
+  X(PyFunction_Type) X(PyModule_Type) X(PyUnicode_Type) X(PyTuple_Type) X(PyList_Type)           \
+      X(PyLong_Type) X(PyFloat_Type) X(PyDict_Type) X(PyStaticMethod_Type) X(PyClassMethod_Type) \
+          X(PyWrapperDescr_Type) X(_Py_NoneStruct) X(_Py_NotImplementedStruct)
 
 // Exceptions: the symbol is a pointer to the object.
 #define FLARE_PYTHON_EXCEPTIONS(X) X(PyExc_TypeError) X(PyExc_StopIteration)
@@ -214,6 +216,12 @@ Object* ModuleItem(Object* module, const char* name);
 
 // What a class's own __dict__ holds under `name`, unbound; empty when it holds nothing.
 Ref ClassItem(Object* type, const char* name);
+
+// PyObject_Vectorcall, also where that is not exported (3.9, 3.10).
+Object* Vectorcall(Object* callable, Object* const* items, size_t count_and_flag, Object* names);
+
+// The bit of count_and_flag that lends the callee the place before the first argument.
+inline constexpr size_t kVectorcallOffsetFlag = size_t{1} << (8 * sizeof(size_t) - 1);
 
 // Thread state of the caller, null when it holds no GIL.
 ThreadState* CurrentThreadState();

@@ -28,11 +28,12 @@ struct Arguments {
 
   Object* Forward(const Wrapper* wrapper) const {
     if (tuple != nullptr) return g_py.PyObject_Call(wrapper->original, tuple, dict);
-    return g_py.PyObject_Vectorcall(wrapper->original, items, count_and_flag, names);
+    return Vectorcall(wrapper->original, items, count_and_flag, names);
   }
   // The object a method is called on; null when there is none.
   Object* Self() const {
-    if (tuple == nullptr) return (count_and_flag & ~kOffsetFlag) == 0 ? nullptr : items[0];
+    if (tuple == nullptr)
+      return (count_and_flag & ~kVectorcallOffsetFlag) == 0 ? nullptr : items[0];
     return g_py.PyTuple_Size(tuple) < 1 ? nullptr : g_py.PyTuple_GetItem(tuple, 0);
   }
 };
@@ -102,7 +103,7 @@ Ref WrapCallable(Object* original, const WrapperKind& kind) {
 Object* CallWrapper(Object* self, Object* const* items, size_t count_and_flag, Object* names) {
   const auto* wrapper = reinterpret_cast<const Wrapper*>(self);
   if (!IsRecording()) {
-    return g_py.PyObject_Vectorcall(wrapper->original, items, count_and_flag, names);
+    return Vectorcall(wrapper->original, items, count_and_flag, names);
   }
   Arguments arguments;
   arguments.items = items;

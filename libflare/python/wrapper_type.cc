@@ -135,16 +135,15 @@ void* Slot(Function* function) {
   return reinterpret_cast<void*>(function);
 }
 
-// 3.8 has vectorcall but no way to ask for it here: there the call goes by tuple.
-bool UsesVectorcall() {
-  return g_py.version_hex >= 0x03090000 && g_py.PyObject_Vectorcall != nullptr;
-}
+// 3.8 has vectorcall but no way to ask for it here: there the call goes by tuple, and there are no
+// weak references either.
+bool HasTypeMembers() { return g_py.version_hex >= 0x03090000; }
 
 Object* MakeType(bool binds) {
   TypeSlot slots[16];
   int count = 0;
   auto add = [&](SlotId id, void* function) { slots[count++] = {id, function}; };
-  add(kTpCall, UsesVectorcall() ? Slot(g_py.PyVectorcall_Call) : Slot(CallWrapperWithTuple));
+  add(kTpCall, HasTypeMembers() ? Slot(g_py.PyVectorcall_Call) : Slot(CallWrapperWithTuple));
   add(kTpClear, Slot(Clear));
   add(kTpDealloc, Slot(Deallocate));
   if (binds) add(kTpDescrGet, Slot(BindMethod));
@@ -156,14 +155,14 @@ Object* MakeType(bool binds) {
   add(kTpRichcompare, Slot(Compare));
   add(kTpSetattro, Slot(SetAttribute));
   add(kTpTraverse, Slot(Traverse));
-  if (UsesVectorcall()) add(kTpMembers, g_members);
+  if (HasTypeMembers()) add(kTpMembers, g_members);
   slots[count] = {0, nullptr};
   TypeSpec spec = {};
   spec.name = "flare.function";
   spec.basic_size = sizeof(Wrapper);
   spec.flags = kDefaultFlags | kHaveGc;
   if (binds) spec.flags |= kMethodDescriptor;
-  if (UsesVectorcall()) spec.flags |= kHaveVectorcall;
+  if (HasTypeMembers()) spec.flags |= kHaveVectorcall;
   spec.slots = slots;
   return g_py.PyType_FromSpec(&spec);
 }
