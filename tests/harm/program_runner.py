@@ -48,7 +48,7 @@ class Tally:
     tried: int = 0
     compared: int = 0
     woken: int = 0             # forced runs that left a segment: proof that the library was awake
-    inert_segments: int = 0    # inert runs that left one: must be none
+    woken_inert: list = field(default_factory=list)  # inert runs that left one all the same
     passing: list = field(default_factory=list)      # differed once, not again in three repeats
     differences: list = field(default_factory=list)  # differed again
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -128,13 +128,13 @@ def compare(program: str, tally: Tally, timeout_s: float) -> None:
         tally.tried += 1
     if command is None:
         return
-    problems, woken, inert_segments = [], 0, 0
+    problems, woken, woken_inert = [], 0, 0
     for mode in ("inert", "forced"):
         got, made = run_once(command, mode, 4 * timeout_s)
         if mode == "forced":
             woken = int(made > 0)
         else:
-            inert_segments = made
+            woken_inert = made
         if got == want:
             continue
         # A program may depend on the second it runs in: ask both ways again, in turn.
@@ -147,7 +147,8 @@ def compare(program: str, tally: Tally, timeout_s: float) -> None:
     with tally.lock:
         tally.compared += 1
         tally.woken += woken
-        tally.inert_segments += inert_segments
+        if woken_inert:
+            tally.woken_inert.append(program)
         for confirmed, problem in problems:
             (tally.differences if confirmed else tally.passing).append(problem)
 
