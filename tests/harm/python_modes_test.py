@@ -17,14 +17,14 @@ SCRIPT = """
 import sys, os, gc, threading
 def work(n):
     return [str(i) for i in range(n)]
-thread = threading.Thread(target=work, args=(100,))
-thread.start()
-thread.join()
 gc.collect()
 pid = os.fork() if hasattr(os, "fork") else 0
 if pid == 0:
     gc.collect()
     os._exit(3)
+thread = threading.Thread(target=work, args=(100,))
+thread.start()
+thread.join()
 print(os.waitpid(pid, 0)[1], len(work(1000)), sys.gettrace() is None, sys.getprofile() is None)
 """
 TRACED = """
