@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/ring_reader.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+
+namespace flare::daemon {
+namespace {
+
+// Threads claim slots from the front, so most polls look at those in use and two more; one in
+// this many looks at all.
+constexpr uint32_t kFullLookEvery = 16;
+constexpr uint32_t kSpareSlots = 2;
+
+template <typename T>
+T Pick(const unsigned char* slot, size_t offset) {
+  T value;
+  std::memcpy(&value, slot + offset, sizeof(T));
+  return value;
+}
+
+}  // namespace
+
+RingReader::RingReader(SegmentReader* segment)
+    : segment_(segment),
+      threads_(segment->identity().thread_count),
+      slots_(segment->identity().thread_count * sizeof(ThreadSlot)),
+      watched_slots_(segment->identity().thread_count) {}
+
+RingReader::Outcome RingReader::Drain(std::vector<Event>* out) {
+  Outcome outcome;
+  const uint32_t all = segment_->identity().thread_count;
+  const uint32_t look = polls_++ % kFullLookEvery == 0 ? all : watched_slots_;
+  if (!segment_->ReadAt(segment_->ThreadSlotOffset(0), slots_.data(), look * sizeof(ThreadSlot))) {
+    outcome.readable = false;
+    return outcome;
+  }
+  // Heads were copied above; the events they announce are copied below, never before.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  uint32_t used = 0;
+  for (uint32_t t = 0; t < look; ++t) {
+    const unsigned char* slot = slots_.data() + t * sizeof(ThreadSlot);
+    const uint64_t head = Pick<uint64_t>(slot, offsetof(ThreadSlot, head));
+    if (head == 0 && Pick<uint32_t>(slot, offsetof(ThreadSlot, tid)) == 0) continue;
+    used = t + 1;
+    Thread& thread = threads_[t];
+    const uint64_t last_ticks = Pick<uint64_t>(slot, offsetof(ThreadSlot, last_event_ticks));
+    const uint64_t dropped = Pick<uint64_t>(slot, offsetof(ThreadSlot, dropped));
+    if (!thread.known) {
+      thread.known = true;
+      thread.tail = Pick<uint64_t>(slot, offsetof(ThreadSlot, tail));
+      continued_ |= thread.tail != 0;
+    }
+    if (last_ticks != thread.last_event_ticks || dropped != thread.dropped ||
+        head != thread.tail) {
+      outcome.progress = true;
+    }
+    // A count that goes back is no count: take it as a new start.
+    if (dropped > thread.dropped) ring_full_drops_ += dropped - thread.dropped;
+    thread.dropped = dropped;
+    thread.last_event_ticks = last_ticks;
+    last_event_ticks_ = std::max(last_event_ticks_, last_ticks);
+    if (head != thread.tail) DrainThread(t, head, out, &outcome);
+    if (!outcome.readable) return outcome;
+  }
+  if (used + kSpareSlots > watched_slots_ || look == all) {
+    watched_slots_ = std::min(all, used + kSpareSlots);
+  }
+  return outcome;
+}
+
+void RingReader::DrainThread(uint32_t t, uint64_t head, std::vector<Event>* out,
+                             Outcome* outcome) {
+  Thread& thread = threads_[t];
+  const uint64_t capacity = segment_->identity().ring_events;
+  uint64_t waiting = head - thread.tail;
+  if (waiting > capacity) {
+    // Seen once it may be a torn copy; the second look decides.
+    uint64_t again = 0;
+    if (!segment_->ReadAt(segment_->ThreadSlotOffset(t) + offsetof(ThreadSlot, head), &again,
+                          sizeof(again))) {
+      outcome->readable = false;
+      return;
+    }
+    head = again;
+    waiting = head - thread.tail;
+    if (waiting > capacity) {
+      ++resyncs_;
+      thread.tail = head;
+      outcome->readable = segment_->WriteTail(t, thread.tail);
+      return;
+    }
+  }
+  const size_t before = out->size();
+  const uint64_t room = before < kMaxEventsPerPoll ? kMaxEventsPerPoll - before : 0;
+  if (waiting > room) {
+    waiting = room;
+    outcome->complete = false;
+  }
+  if (waiting == 0) return;
+  if (!ReadEvents(t, thread.tail, waiting, out)) {
+    out->resize(before);
+    outcome->readable = false;
+    return;
+  }
+  thread.tail += waiting;
+  events_read_ += waiting;
+  outcome->readable = segment_->WriteTail(t, thread.tail);
+  KeepWellFormed(before, out);
+}
+
+bool RingReader::ReadEvents(uint32_t t, uint64_t from, size_t count, std::vector<Event>* out) {
+  const uint64_t capacity = segment_->identity().ring_events;
+  const size_t before = out->size();
+  out->resize(before + count);
+  const size_t to_end = static_cast<size_t>(capacity - (from & (capacity - 1)));
+  const size_t first = std::min(count, to_end);
+  return segment_->ReadAt(segment_->EventOffset(t, from), out->data() + before,
+                          first * sizeof(Event)) &&
+         (first == count || segment_->ReadAt(segment_->EventOffset(t, from + first),
+                                             out->data() + before + first,
+                                             (count - first) * sizeof(Event)));
+}
+
+void RingReader::KeepWellFormed(size_t first, std::vector<Event>* out) {
+  size_t kept = first;
+  for (size_t i = first; i < out->size(); ++i) {
+    Event& event = (*out)[i];
+    const auto kind = static_cast<uint8_t>(event.kind);
+    if (kind == 0 || kind >= kEventKindCount) {
+      ++malformed_;
+      continue;
+    }
+    if (static_cast<uint8_t>(event.operation) >= kOperationCount) {
+      event.operation = Operation::kUnknown;
+    }
+    if (static_cast<uint8_t>(event.data_type) >= kDataTypeCount) {
+      event.data_type = DataType::kUnknown;
+    }
+    if (kept != i) (*out)[kept] = event;
+    ++kept;
+  }
+  out->resize(kept);
+}
+
+}  // namespace flare::daemon

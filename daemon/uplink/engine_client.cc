@@ -1,0 +1,533 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/uplink/engine_client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "flare/v1/ingest.grpc.pb.h"
+
+namespace flare::daemon {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using Stream = grpc::ClientReaderWriter<v1::DaemonMessage, v1::EngineMessage>;
+
+constexpr uint32_t kProtocol = 1;
+// Well below the 4 MiB that a gRPC server accepts by default.
+constexpr size_t kMaxMessageBytes = 1u << 20;
+constexpr size_t kMaxPendingBytes = 64u << 20;
+constexpr size_t kMaxBatchesInFlight = 64;
+constexpr milliseconds kConnectTimeout{2000};
+constexpr milliseconds kConnectPoll{20};
+constexpr milliseconds kGoodbye{300};
+
+}  // namespace
+
+// The state of the client; one worker thread owns the spool and the stream, one reader thread per
+// stream takes what the engine says. Everything below `mutex_` is shared.
+class EngineClient::Connection {
+ public:
+  Connection(Options options, std::unique_ptr<Spool> spool)
+      : options_(std::move(options)), spool_(std::move(spool)) {
+    sent_ = spool_->acknowledged();
+  }
+
+  void Start() { worker_ = std::thread([this] { Run(); }); }
+  void Stop(int grace_ms);
+  void AddRank(const v1::RankHello& hello);
+  void RemoveRank(uint64_t source);
+  void AddSteps(std::vector<v1::RankStep> steps);
+  void SetState(v1::RankState state);
+  bool Idle() const;
+  Counters GetCounters() const;
+  void CheckStall();
+
+ private:
+  enum class Link { kDown, kConnecting, kUp };
+
+  void Run();
+  bool ShouldEnd();
+  Clock::time_point NextWakeup() const;
+
+  void FlushPending();
+  void SpoolBatch(v1::Batch* batch);
+  void CountLost();
+
+  void DriveLink();
+  void BeginConnect();
+  void OpenStream();
+  void SayGoodbye(bool was_up);
+  void CloseStream(const std::string& why);
+  void ReadLoop(Stream* stream);
+
+  void HandleAcknowledgement();
+  bool SendBatches();
+  bool SendStates();
+  bool Write(const v1::DaemonMessage& message);
+
+  const Options options_;
+  std::thread worker_;
+  std::mt19937 random_{std::random_device{}()};
+
+  // Worker only.
+  std::unique_ptr<Spool> spool_;
+  Link link_ = Link::kDown;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::Ingest::Stub> stub_;
+  std::unique_ptr<Stream> stream_;
+  std::thread reader_;
+  Clock::time_point next_attempt_{};
+  Clock::time_point connect_deadline_{};
+  Clock::time_point next_flush_{};
+  Clock::time_point last_acknowledgement_{};
+  int backoff_ms_ = 0;
+  int failed_attempts_ = 0;
+  uint64_t sent_ = 0;              // last batch written to this stream
+  uint64_t hellos_sequence_ = 0;   // batch that must go before states
+  std::map<uint64_t, uint32_t> steps_in_batch_;  // of batches in flight
+  v1::Batch batch_;
+  std::string payload_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stop_ = false;
+  bool ended_ = false;
+  Clock::time_point stop_deadline_{};
+  std::map<uint64_t, v1::RankHello> live_;
+  std::vector<v1::RankHello> pending_hellos_;
+  std::vector<v1::RankStep> pending_steps_;
+  size_t pending_bytes_ = 0;
+  bool spool_empty_ = true;
+  std::map<uint64_t, v1::RankState> states_;
+  uint64_t acknowledged_by_engine_ = 0;
+  bool stream_broken_ = false;
+  std::unique_ptr<grpc::ClientContext> context_;
+  Clock::time_point write_began_{};  // epoch = no write in progress
+  Counters counters_;
+};
+
+void EngineClient::Connection::Stop(int grace_ms) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!stop_) {
+      stop_ = true;
+      stop_deadline_ = Clock::now() + milliseconds(grace_ms);
+    }
+  }
+  wake_.notify_all();
+  if (!worker_.joinable()) return;
+  {
+    // A write that is stuck must not hold us longer than the grace.
+    std::unique_lock lock(mutex_);
+    if (!wake_.wait_until(lock, stop_deadline_ + kGoodbye, [this] { return ended_; }) &&
+        context_ != nullptr) {
+      context_->TryCancel();
+    }
+  }
+  worker_.join();
+}
+
+void EngineClient::Connection::AddRank(const v1::RankHello& hello) {
+  {
+    const std::lock_guard lock(mutex_);
+    live_[hello.source()] = hello;
+    pending_hellos_.push_back(hello);
+  }
+  wake_.notify_all();
+}
+
+void EngineClient::Connection::RemoveRank(uint64_t source) {
+  const std::lock_guard lock(mutex_);
+  live_.erase(source);
+}
+
+void EngineClient::Connection::AddSteps(std::vector<v1::RankStep> steps) {
+  if (steps.empty()) return;
+  bool first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    first = pending_steps_.empty();
+    for (v1::RankStep& step : steps) {
+      const size_t bytes = step.ByteSizeLong();
+      if (pending_bytes_ + bytes > kMaxPendingBytes) {
+        ++counters_.steps_lost;
+        continue;
+      }
+      pending_bytes_ += bytes;
+      pending_steps_.push_back(std::move(step));
+    }
+  }
+  if (first) wake_.notify_all();
+}
+
+void EngineClient::Connection::SetState(v1::RankState state) {
+  {
+    const std::lock_guard lock(mutex_);
+    const uint64_t source = state.source();
+    states_[source] = std::move(state);
+  }
+  wake_.notify_all();
+}
+
+bool EngineClient::Connection::Idle() const {
+  const std::lock_guard lock(mutex_);
+  return states_.empty() && pending_hellos_.empty() && pending_steps_.empty() && spool_empty_;
+}
+
+EngineClient::Counters EngineClient::Connection::GetCounters() const {
+  const std::lock_guard lock(mutex_);
+  return counters_;
+}
+
+void EngineClient::Connection::CheckStall() {
+  const std::lock_guard lock(mutex_);
+  if (write_began_ == Clock::time_point{} || context_ == nullptr) return;
+  if (Clock::now() - write_began_ > milliseconds(options_.stall_ms)) context_->TryCancel();
+}
+
+void EngineClient::Connection::Run() {
+  while (!ShouldEnd()) {
+    FlushPending();
+    DriveLink();
+    HandleAcknowledgement();
+    if (link_ == Link::kUp && !(SendBatches() && SendStates())) CloseStream("connection lost");
+    std::unique_lock lock(mutex_);
+    spool_empty_ = spool_->empty();
+    counters_.spool_bytes = spool_->bytes();
+    const bool more_to_send =
+        link_ == Link::kUp && spool_->HasAfter(sent_) && steps_in_batch_.size() < kMaxBatchesInFlight;
+    const bool news = stop_ || stream_broken_ || more_to_send || !pending_hellos_.empty() ||
+                      acknowledged_by_engine_ > spool_->acknowledged() ||
+                      (link_ == Link::kUp && !states_.empty() && sent_ >= hellos_sequence_);
+    if (!news) {
+      wake_.wait_until(lock, NextWakeup());
+    } else if (stop_) {
+      wake_.wait_for(lock, milliseconds(1));
+    }
+  }
+  CloseStream("stopped");
+  const std::lock_guard lock(mutex_);
+  spool_empty_ = spool_->empty();
+  ended_ = true;
+  wake_.notify_all();
+}
+
+bool EngineClient::Connection::ShouldEnd() {
+  const std::lock_guard lock(mutex_);
+  if (!stop_) return false;
+  if (!pending_hellos_.empty() || !pending_steps_.empty()) return Clock::now() >= stop_deadline_;
+  if (spool_->empty() && states_.empty()) return true;
+  // Without an engine there is nothing to wait for.
+  if (link_ != Link::kUp && failed_attempts_ > 0) return true;
+  return Clock::now() >= stop_deadline_;
+}
+
+Clock::time_point EngineClient::Connection::NextWakeup() const {
+  Clock::time_point next = Clock::now() + milliseconds(1000);
+  if (!pending_steps_.empty()) next = std::min(next, next_flush_);
+  if (link_ == Link::kDown) next = std::min(next, next_attempt_);
+  if (link_ == Link::kConnecting) next = std::min(next, Clock::now() + kConnectPoll);
+  return next;
+}
+
+void EngineClient::Connection::FlushPending() {
+  std::vector<v1::RankHello> hellos;
+  std::vector<v1::RankStep> steps;
+  {
+    const std::lock_guard lock(mutex_);
+    if (pending_hellos_.empty() && pending_steps_.empty()) return;
+    if (pending_hellos_.empty() && !stop_ && Clock::now() < next_flush_) return;
+    hellos.swap(pending_hellos_);
+    steps.swap(pending_steps_);
+    pending_bytes_ = 0;
+    spool_empty_ = false;
+  }
+  next_flush_ = Clock::now() + milliseconds(options_.batch_ms);
+  batch_.Clear();
+  size_t bytes = 0;
+  for (v1::RankHello& hello : hellos) {
+    bytes += hello.ByteSizeLong();
+    *batch_.add_hellos() = std::move(hello);
+    if (bytes > kMaxMessageBytes) SpoolBatch(&batch_), bytes = 0;
+  }
+  for (v1::RankStep& step : steps) {
+    bytes += step.ByteSizeLong();
+    *batch_.add_steps() = std::move(step);
+    if (bytes > kMaxMessageBytes) SpoolBatch(&batch_), bytes = 0;
+  }
+  SpoolBatch(&batch_);
+  const Status synced = spool_->Sync();
+  const std::lock_guard lock(mutex_);
+  if (!synced.ok()) counters_.last_error = synced.message();
+}
+
+void EngineClient::Connection::SpoolBatch(v1::Batch* batch) {
+  if (batch->hellos_size() == 0 && batch->steps_size() == 0) return;
+  batch->set_sequence(spool_->next_sequence());
+  const auto steps = static_cast<uint64_t>(batch->steps_size());
+  batch->SerializeToString(&payload_);
+  const Result<uint64_t> sequence = spool_->Append(payload_);
+  batch->Clear();
+  CountLost();
+  const std::lock_guard lock(mutex_);
+  if (sequence.ok()) {
+    counters_.steps_spooled += steps;
+  } else {
+    counters_.steps_lost += steps;
+    counters_.last_error = sequence.status().message();
+  }
+}
+
+void EngineClient::Connection::CountLost() {
+  for (const std::string& payload : spool_->TakeLost()) {
+    v1::Batch lost;
+    const bool readable = lost.ParseFromString(payload);
+    const std::lock_guard lock(mutex_);
+    // Of a damaged batch only its existence is known.
+    counters_.steps_lost += readable && !payload.empty() ? static_cast<uint64_t>(lost.steps_size())
+                                                         : 1;
+  }
+}
+
+void EngineClient::Connection::DriveLink() {
+  const auto now = Clock::now();
+  if (link_ == Link::kUp) {
+    bool broken = false;
+    {
+      const std::lock_guard lock(mutex_);
+      broken = stream_broken_;
+    }
+    const bool stalled = !steps_in_batch_.empty() &&
+                         now - last_acknowledgement_ > milliseconds(options_.stall_ms);
+    if (broken) CloseStream("the engine closed the connection");
+    if (!broken && stalled) CloseStream("the engine does not acknowledge");
+    return;
+  }
+  if (link_ == Link::kDown && now >= next_attempt_) BeginConnect();
+  if (link_ == Link::kConnecting) {
+    const grpc_connectivity_state state = channel_->GetState(true);
+    if (state == GRPC_CHANNEL_READY) {
+      OpenStream();
+    } else if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || now >= connect_deadline_) {
+      CloseStream("cannot reach " + options_.address);
+    }
+  }
+}
+
+void EngineClient::Connection::BeginConnect() {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
+  channel_ = grpc::CreateCustomChannel(options_.address, grpc::InsecureChannelCredentials(),
+                                       arguments);
+  connect_deadline_ = Clock::now() + kConnectTimeout;
+  link_ = Link::kConnecting;
+}
+
+void EngineClient::Connection::OpenStream() {
+  stub_ = v1::Ingest::NewStub(channel_);
+  {
+    const std::lock_guard lock(mutex_);
+    context_ = std::make_unique<grpc::ClientContext>();
+    stream_broken_ = false;
+    acknowledged_by_engine_ = spool_->acknowledged();
+    counters_.last_error.clear();
+  }
+  stream_ = stub_->Stream(context_.get());
+  Stream* const stream = stream_.get();
+  link_ = Link::kUp;
+  last_acknowledgement_ = Clock::now();
+  sent_ = spool_->acknowledged();
+  steps_in_batch_.clear();
+  reader_ = std::thread([this, stream] { ReadLoop(stream); });
+
+  v1::DaemonMessage message;
+  v1::DaemonHello* hello = message.mutable_hello();
+  hello->set_daemon_id(spool_->daemon_id());
+  hello->set_node(options_.node);
+  hello->set_version(options_.version);
+  hello->set_protocol(kProtocol);
+  if (!Write(message)) return CloseStream("connection lost");
+  {
+    // Batches of before go first, in order; then everybody who lives is announced again.
+    const std::lock_guard lock(mutex_);
+    pending_hellos_.clear();
+    for (const auto& [source, live] : live_) pending_hellos_.push_back(live);
+    counters_.connected = true;
+    ++counters_.connects;
+  }
+  FlushPending();
+  hellos_sequence_ = spool_->next_sequence() - 1;
+  if (options_.on_connected) options_.on_connected();
+}
+
+void EngineClient::Connection::SayGoodbye(bool was_up) {
+  bool polite = false;
+  {
+    const std::lock_guard lock(mutex_);
+    polite = stop_ && was_up && spool_->empty();
+  }
+  if (polite) {
+    stream_->WritesDone();
+    std::unique_lock lock(mutex_);
+    wake_.wait_for(lock, kGoodbye, [this] { return stream_broken_; });
+  }
+  const std::lock_guard lock(mutex_);
+  context_->TryCancel();
+}
+
+void EngineClient::Connection::CloseStream(const std::string& why) {
+  std::string reason = why;
+  const bool was_up = link_ == Link::kUp;
+  if (stream_ != nullptr) {
+    SayGoodbye(was_up);
+    reader_.join();
+    const grpc::Status status = stream_->Finish();
+    if (!status.ok() && status.error_code() != grpc::StatusCode::CANCELLED) {
+      reason += ": " + status.error_message();
+    }
+    stream_.reset();
+    const std::lock_guard lock(mutex_);
+    context_.reset();
+    stream_broken_ = false;
+  }
+  stub_.reset();
+  channel_.reset();
+  steps_in_batch_.clear();
+  link_ = Link::kDown;
+  failed_attempts_ = was_up && backoff_ms_ == 0 ? 0 : failed_attempts_ + 1;
+  backoff_ms_ = std::clamp(backoff_ms_ * 2, options_.backoff_min_ms, options_.backoff_max_ms);
+  std::uniform_real_distribution<double> jitter(0.5, 1.0);
+  next_attempt_ = Clock::now() + milliseconds(static_cast<int>(backoff_ms_ * jitter(random_)));
+  const std::lock_guard lock(mutex_);
+  counters_.connected = false;
+  counters_.last_error = reason;
+}
+
+void EngineClient::Connection::ReadLoop(Stream* stream) {
+  v1::EngineMessage message;
+  while (stream->Read(&message)) {
+    if (message.has_ack()) {
+      const std::lock_guard lock(mutex_);
+      acknowledged_by_engine_ = std::max(acknowledged_by_engine_, message.ack().sequence());
+      wake_.notify_all();
+    } else if (message.has_control() && options_.on_control) {
+      options_.on_control(message.control());
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  stream_broken_ = true;
+  wake_.notify_all();
+}
+
+void EngineClient::Connection::HandleAcknowledgement() {
+  if (link_ != Link::kUp) return;
+  uint64_t sequence = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    sequence = acknowledged_by_engine_;
+  }
+  // What was never sent on this stream cannot be on the engine's disk by it.
+  sequence = std::min(sequence, sent_);
+  {
+    const std::lock_guard lock(mutex_);
+    acknowledged_by_engine_ = sequence;
+  }
+  if (sequence <= spool_->acknowledged()) return;
+  uint64_t steps = 0, batches = 0;
+  while (!steps_in_batch_.empty() && steps_in_batch_.begin()->first <= sequence) {
+    steps += steps_in_batch_.begin()->second;
+    ++batches;
+    steps_in_batch_.erase(steps_in_batch_.begin());
+  }
+  spool_->Acknowledge(sequence);
+  last_acknowledgement_ = Clock::now();
+  backoff_ms_ = 0;
+  failed_attempts_ = 0;
+  const std::lock_guard lock(mutex_);
+  counters_.steps_acknowledged += steps;
+  counters_.batches_acknowledged += batches;
+}
+
+bool EngineClient::Connection::SendBatches() {
+  // A few at a time: states must not wait behind an hour of spooled batches.
+  constexpr int kAtOnce = 8;
+  for (int i = 0; i < kAtOnce && steps_in_batch_.size() < kMaxBatchesInFlight; ++i) {
+    if (!spool_->HasAfter(sent_)) return true;
+    Result<Spool::Record> record = spool_->ReadAfter(sent_);
+    CountLost();
+    if (!record.ok()) return true;
+    v1::DaemonMessage message;
+    if (!message.mutable_batch()->ParseFromString(record->payload)) {
+      sent_ = record->sequence;
+      continue;
+    }
+    if (steps_in_batch_.empty()) last_acknowledgement_ = Clock::now();
+    steps_in_batch_[record->sequence] = static_cast<uint32_t>(message.batch().steps_size());
+    if (!Write(message)) return false;
+    sent_ = record->sequence;
+  }
+  return true;
+}
+
+bool EngineClient::Connection::SendStates() {
+  if (sent_ < hellos_sequence_) return true;
+  std::map<uint64_t, v1::RankState> states;
+  {
+    const std::lock_guard lock(mutex_);
+    // A rank is announced before its first state.
+    if (!pending_hellos_.empty()) return true;
+    states.swap(states_);
+  }
+  v1::DaemonMessage message;
+  size_t bytes = 0;
+  for (auto& [source, state] : states) {
+    bytes += state.ByteSizeLong();
+    *message.mutable_states()->add_states() = std::move(state);
+    if (bytes < kMaxMessageBytes) continue;
+    if (!Write(message)) return false;
+    message.Clear();
+    bytes = 0;
+  }
+  return bytes == 0 || Write(message);
+}
+
+bool EngineClient::Connection::Write(const v1::DaemonMessage& message) {
+  {
+    const std::lock_guard lock(mutex_);
+    write_began_ = Clock::now();
+    counters_.bytes_sent += message.ByteSizeLong();
+  }
+  const bool ok = stream_->Write(message);
+  const std::lock_guard lock(mutex_);
+  write_began_ = Clock::time_point{};
+  return ok;
+}
+
+EngineClient::EngineClient(Options options, std::unique_ptr<Spool> spool)
+    : connection_(std::make_unique<Connection>(std::move(options), std::move(spool))) {}
+EngineClient::~EngineClient() { connection_->Stop(0); }
+void EngineClient::Start() { connection_->Start(); }
+void EngineClient::Stop(int grace_ms) { connection_->Stop(grace_ms); }
+void EngineClient::AddRank(const v1::RankHello& hello) { connection_->AddRank(hello); }
+void EngineClient::RemoveRank(uint64_t source) { connection_->RemoveRank(source); }
+void EngineClient::AddSteps(std::vector<v1::RankStep> steps) {
+  connection_->AddSteps(std::move(steps));
+}
+void EngineClient::SetState(v1::RankState state) { connection_->SetState(std::move(state)); }
+bool EngineClient::Idle() const { return connection_->Idle(); }
+EngineClient::Counters EngineClient::counters() const { return connection_->GetCounters(); }
+void EngineClient::CheckStall() { connection_->CheckStall(); }
+
+}  // namespace flare::daemon
