@@ -75,7 +75,7 @@ Result<ApplyCounts> Store::WriteAll(const StoreWrites& writes) {
 
 Status Store::WriteJob(const StoredJob& job) {
   static constexpr char kSql[] =
-      "INSERT OR REPLACE INTO jobs VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+      "INSERT OR REPLACE INTO jobs VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
   const Result<Statement*> cached = Cached(kSql);
   if (!cached.ok()) return cached.status();
   Statement& s = **cached;
@@ -93,12 +93,13 @@ Status Store::WriteJob(const StoredJob& job) {
   s.Bind(8, m.last_seen_unix_ns());
   s.Bind(9, job.ended_unix_ns);
   s.Bind(10, int32_t{job.hooks_enabled});
-  s.Bind(11, m.ranks_seen());
-  s.Bind(12, m.ranks_alive());
-  s.Bind(13, m.steps());
-  s.Bind(14, m.step_seconds_median());
-  s.BindText(15, m.framework());
-  s.BindText(16, nodes);
+  s.BindText(11, job.owner);
+  s.Bind(12, m.ranks_seen());
+  s.Bind(13, m.ranks_alive());
+  s.Bind(14, m.steps());
+  s.Bind(15, m.step_seconds_median());
+  s.BindText(16, m.framework());
+  s.BindText(17, nodes);
   return s.Run();
 }
 
@@ -140,7 +141,7 @@ Result<bool> Store::WriteStep(const StoredStep& step) {
 
 Status Store::WriteFinding(JobKey job, const Finding& finding) {
   static constexpr char kSql[] =
-      "INSERT OR REPLACE INTO findings VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+      "INSERT OR REPLACE INTO findings VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
   const Result<Statement*> cached = Cached(kSql);
   if (!cached.ok()) return cached.status();
   Statement& s = **cached;
@@ -159,10 +160,11 @@ Status Store::WriteFinding(JobKey job, const Finding& finding) {
   s.Bind(10, v.open_after_unix_ns);
   s.Bind(11, finding.first_seen_unix_ns);
   s.Bind(12, finding.last_seen_unix_ns);
-  s.Bind(13, finding.gpu_hours_lost);
-  s.BindText(14, v.summary);
-  s.BindText(15, v.action);
-  s.BindText(16, details);
+  s.Bind(13, v.lost_share);
+  s.Bind(14, finding.gpu_hours_lost);
+  s.BindText(15, v.summary);
+  s.BindText(16, v.action);
+  s.BindText(17, details);
   return s.Run();
 }
 

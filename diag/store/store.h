@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,14 +25,19 @@
 // ours is refused in words and never changed.
 namespace flare::diag {
 
-// A job in the store. Its identity (v1::JobSummary.job) is no key: the next run may reuse it.
+// A job in the store. Its identity (v1::JobSummary.job) is no key: the next run may reuse it. Made
+// by the engine from time and chance, so that engines that share a store never choose the same.
 using JobKey = StrongId<struct JobKeyTag, int64_t>;
+
+inline constexpr uint64_t kLostAfterNs = 300'000'000'000;
 
 struct StoredJob {
   JobKey key;
-  v1::JobSummary summary;  // open_findings is computed when read
+  // When read, open_findings is counted, and a job unheard of for kLostAfterNs is "lost".
+  v1::JobSummary summary;
   uint64_t ended_unix_ns = 0;
   bool hooks_enabled = true;
+  std::string owner;  // the engine that follows the job (diag/engine/state_dir.h)
 };
 
 struct StoredRank {
@@ -100,16 +106,17 @@ class Store {
  public:
   static Result<std::unique_ptr<Store>> Open(const std::string& path, OpenMode mode);
 
-  Result<v1::ListJobsResponse> ListJobs();  // newest first
+  // Newest first, without those of `except`.
+  Result<v1::ListJobsResponse> ListJobs(const std::set<JobKey>& except = {});
   // By job identity, else by name; the newest that fits. Empty: the newest of all.
   Result<std::optional<JobKey>> FindJob(const std::string& job);
   Result<v1::Report> LoadReport(JobKey key);
   // FindJob and LoadReport; the error for an unknown job names those that exist.
   Result<v1::Report> LoadReport(const std::string& job);
 
-  Result<std::vector<JobKey>> UnfinishedJobs();
+  // Jobs that have not ended, with their owners.
+  Result<std::vector<StoredJob>> UnfinishedJobs();
   Result<JobMemory> LoadJob(JobKey key, uint64_t steps_per_rank);
-  Result<JobKey> NextJobKey();
   Result<std::optional<StoredDaemon>> FindDaemon(const std::string& daemon_id);
   Result<uint64_t> CountSteps();
 

@@ -6,13 +6,14 @@
 #include "diag/store/convert.h"
 #include "diag/store/finding_details.h"
 #include "diag/store/store.h"
+#include "libflare/core/clock.h"
 
 namespace flare::diag {
 namespace {
 
 constexpr char kJobColumns[] =
     "SELECT key, job, name, attempt, world_size, state, exit_status, first_seen_unix_ns, "
-    "last_seen_unix_ns, ended_unix_ns, hooks_enabled, ranks_seen, ranks_alive, steps, "
+    "last_seen_unix_ns, ended_unix_ns, hooks_enabled, owner, ranks_seen, ranks_alive, steps, "
     "step_seconds_median, framework, nodes, "
     "(SELECT count(*) FROM findings f WHERE f.job = key AND f.state = 'open') FROM jobs ";
 
@@ -30,14 +31,19 @@ StoredJob JobFromRow(const Statement& row) {
   m.set_last_seen_unix_ns(row.Unsigned(8));
   job.ended_unix_ns = row.Unsigned(9);
   job.hooks_enabled = row.Int(10) != 0;
-  m.set_ranks_seen(row.Unsigned32(11));
-  m.set_ranks_alive(row.Unsigned32(12));
-  m.set_steps(row.Unsigned(13));
-  m.set_step_seconds_median(row.Real(14));
-  m.set_framework(row.Bytes(15));
-  std::istringstream nodes(row.Bytes(16));
+  job.owner = row.Bytes(11);
+  m.set_ranks_seen(row.Unsigned32(12));
+  m.set_ranks_alive(row.Unsigned32(13));
+  m.set_steps(row.Unsigned(14));
+  m.set_step_seconds_median(row.Real(15));
+  m.set_framework(row.Bytes(16));
+  std::istringstream nodes(row.Bytes(17));
   for (std::string node; std::getline(nodes, node);) m.add_nodes(node);
-  m.set_open_findings(row.Unsigned32(17));
+  m.set_open_findings(row.Unsigned32(18));
+  // An engine that died could not say so.
+  if (m.state() != "ended" && m.last_seen_unix_ns() + kLostAfterNs < RealtimeNs()) {
+    m.set_state("lost");
+  }
   return job;
 }
 
@@ -56,22 +62,26 @@ Result<Finding> FindingFromRow(const Statement& row, const std::string& job) {
   f.verdict.open_after_unix_ns = row.Unsigned(9);
   f.first_seen_unix_ns = row.Unsigned(10);
   f.last_seen_unix_ns = row.Unsigned(11);
-  f.gpu_hours_lost = row.Real(12);
-  f.verdict.summary = row.Bytes(13);
-  f.verdict.action = row.Bytes(14);
-  if (Status s = DetailsFromJson(row.Bytes(15), &f.verdict); !s.ok()) return s.Prefixed(f.id);
+  f.verdict.lost_share = row.Real(12);
+  f.gpu_hours_lost = row.Real(13);
+  f.verdict.summary = row.Bytes(14);
+  f.verdict.action = row.Bytes(15);
+  if (Status s = DetailsFromJson(row.Bytes(16), &f.verdict); !s.ok()) return s.Prefixed(f.id);
   return f;
 }
 
 }  // namespace
 
-Result<v1::ListJobsResponse> Store::ListJobs() {
+Result<v1::ListJobsResponse> Store::ListJobs(const std::set<JobKey>& except) {
   Result<Statement> rows =
       database_->Prepare(std::string(kJobColumns) + "ORDER BY first_seen_unix_ns DESC, key DESC");
   if (!rows.ok()) return rows.status();
   v1::ListJobsResponse out;
   Result<bool> more = rows->Step();
-  for (; more.ok() && *more; more = rows->Step()) *out.add_jobs() = JobFromRow(*rows).summary;
+  for (; more.ok() && *more; more = rows->Step()) {
+    StoredJob job = JobFromRow(*rows);
+    if (!except.contains(job.key)) *out.add_jobs() = std::move(job.summary);
+  }
   if (!more.ok()) return more.status();
   return out;
 }
@@ -110,13 +120,13 @@ Result<v1::Report> Store::LoadReport(JobKey key) {
   return out;
 }
 
-Result<std::vector<JobKey>> Store::UnfinishedJobs() {
+Result<std::vector<StoredJob>> Store::UnfinishedJobs() {
   Result<Statement> rows =
-      database_->Prepare("SELECT key FROM jobs WHERE state <> 'ended' ORDER BY key");
+      database_->Prepare(std::string(kJobColumns) + "WHERE state <> 'ended' ORDER BY key");
   if (!rows.ok()) return rows.status();
-  std::vector<JobKey> out;
+  std::vector<StoredJob> out;
   Result<bool> more = rows->Step();
-  for (; more.ok() && *more; more = rows->Step()) out.push_back(JobKey(rows->Int(0)));
+  for (; more.ok() && *more; more = rows->Step()) out.push_back(JobFromRow(*rows));
   if (!more.ok()) return more.status();
   return out;
 }
@@ -136,12 +146,6 @@ Result<JobMemory> Store::LoadJob(JobKey key, uint64_t steps_per_rank) {
   if (!steps.ok()) return steps.status();
   out.steps = std::move(*steps);
   return out;
-}
-
-Result<JobKey> Store::NextJobKey() {
-  const Result<int64_t> newest = database_->Integer("SELECT coalesce(max(key), 0) FROM jobs");
-  if (!newest.ok()) return newest.status();
-  return JobKey(*newest + 1);
 }
 
 Result<std::optional<StoredDaemon>> Store::FindDaemon(const std::string& daemon_id) {
@@ -195,7 +199,8 @@ Result<std::vector<StoredRank>> Store::ReadRanks(JobKey key, uint32_t attempt) {
 Result<std::vector<Finding>> Store::ReadFindings(const StoredJob& job) {
   Result<Statement> rows = database_->Prepare(
       "SELECT id, class, cause, team, state, severity, confidence, conclusive, since_unix_ns, "
-      "open_after_unix_ns, first_seen_unix_ns, last_seen_unix_ns, gpu_hours_lost, summary, action, "
+      "open_after_unix_ns, first_seen_unix_ns, last_seen_unix_ns, lost_share, gpu_hours_lost, "
+      "summary, action, "
       "details FROM findings WHERE job = ? ORDER BY first_seen_unix_ns, length(id), id");
   if (!rows.ok()) return rows.status();
   rows->Bind(0, job.key.value);
