@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// segment_peek --enabled-offset: where that field is in the file.
 // segment_peek FILE [enable|disable]: shows a segment as JSON, or sets its `enabled` field as the
 // daemon would. For tests; it reads only the fields that these need.
 #include <fcntl.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include <cinttypes>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 
@@ -46,6 +48,9 @@ void Show(char* base, uint64_t bytes) {
 
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
+  if (std::strcmp(argv[1], "--enabled-offset") == 0) {
+    return std::printf("%zu\n", offsetof(SegmentHeader, enabled)) > 0 ? 0 : 1;
+  }
   const int fd = open(argv[1], O_RDWR | O_CLOEXEC);
   struct stat status;
   if (fd < 0 || fstat(fd, &status) != 0) return 1;
