@@ -19,7 +19,7 @@ namespace flare::diag {
 
 struct FailSlowSettings {
   uint32_t min_steps = 8;
-  uint32_t max_steps = 60;
+  uint32_t max_steps = 160;
   uint64_t min_span_ns = 3'000'000'000;
   // Slowness that CPU time does not explain may be a busy machine for a while: wait longer.
   uint64_t unexplained_span_ns = 30'000'000'000;

@@ -28,7 +28,7 @@ class FindingTracker {
   explicit FindingTracker(std::string job_id);
 
   // Takes the verdicts of one look. True when a finding changed in a way worth storing or sending:
-  // a new one, a new state, or another verdict text.
+  // a new one, a new state, another cause, culprit or victim, or newer numbers (at most each 5 s).
   bool Update(const Job& job, const std::vector<Verdict>& verdicts, uint64_t now_unix_ns);
 
   // The job is over (job.ended, with exit_status): open findings resolve; suspected ones are
@@ -45,6 +45,7 @@ class FindingTracker {
   struct Life {
     uint64_t absent_since_unix_ns = 0;  // 0 = seen at the last look
     uint64_t lost_until_unix_ns = 0;    // gpu_hours_lost is counted up to here
+    uint64_t told_unix_ns = 0;          // when its verdict was last called changed
     bool over = false;                  // of a job that ended: never revived
   };
 

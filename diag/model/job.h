@@ -158,6 +158,10 @@ struct RankRecord {
 
 inline constexpr size_t kKeptSteps = 256;
 
+// Steps numbered from here on are stretches of time of a program without step boundaries, made up by
+// the daemon of each rank: equal numbers on two ranks mean nothing.
+inline constexpr uint64_t kFirstPseudoStep = uint64_t{1} << 62;
+
 struct Job {
   std::string id;
   std::string name;

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+
+#include "diag/detect/causes.h"
+#include "diag/detect/hang_parts.h"
+#include "diag/detect/words.h"
+
+namespace flare::diag {
+namespace {
+
+// Point-to-point calls may have a partner that was posted earlier and is not waited for (isend): a
+// large transfer looks like a cycle until it is done. Only time tells.
+constexpr uint64_t kTransferNs = 8 * kSecondNs;
+
+uint64_t LastProgress(const JobView& view, const std::vector<Rank>& a, const std::vector<Rank>& b) {
+  uint64_t last = 0;
+  for (const std::vector<Rank>* ranks : {&a, &b}) {
+    for (Rank rank : *ranks) {
+      const RankView* found = view.Find(rank);
+      if (found != nullptr) last = std::max(last, found->record->state.last_progress_unix_ns);
+    }
+  }
+  return last;
+}
+
+void SetOpening(const JobView& view, uint64_t last_progress, Verdict* verdict) {
+  const auto slow = static_cast<uint64_t>(view.settings().open_slow_steps *
+                                          static_cast<double>(view.slow_step_ns()));
+  verdict->open_after_unix_ns = last_progress + std::max(view.settings().open_ns, slow);
+}
+
+void AddActivityEvidence(const JobView& view, Rank rank, const Activity& activity,
+                         Verdict* verdict) {
+  const std::string who = Capitalized(RankText(view.job(), rank));
+  if (!activity.place.empty()) {
+    verdict->evidence.push_back(
+        {who + " is in " + activity.place + " (Python stack of its main thread)", "", {}, "", {}});
+  }
+  if (!activity.detail.empty()) {
+    verdict->evidence.push_back({who + ": " + activity.detail + " (/proc)", "", {}, "", {}});
+  }
+  if (activity.cpu_share >= 0) {
+    verdict->evidence.push_back({who + ": CPU use of its main thread between two looks",
+                                 "cpu_share", activity.cpu_share, "", {}});
+  }
+}
+
+// ---- Ranks that wait for each other.
+
+bool MutualWaitIsCertain(const JobView& view, const WaitGraph& graph,
+                         const std::vector<Rank>& cycle) {
+  // All looks must fall into a time in which everybody waited.
+  uint64_t last_begin = 0, first_look = ~uint64_t{0}, shortest = ~uint64_t{0};
+  bool point_to_point = false, any_source = false, seen_waiting = true;
+  for (Rank rank : cycle) {
+    const WaitNode& node = graph.nodes.at(rank);
+    last_begin = std::max(last_begin, node.view->at_unix_ns() - node.view->wait_ns);
+    first_look = std::min(first_look, node.view->at_unix_ns());
+    shortest = std::min(shortest, node.view->wait_ns);
+    point_to_point = point_to_point || node.point_to_point;
+    any_source = any_source || node.any_source;
+    seen_waiting = seen_waiting && node.activity.doing == Doing::kWaitsForPeers;
+  }
+  if (first_look < last_begin + view.settings().conclusive_stall_ns || any_source) return false;
+  if (point_to_point) return shortest >= std::max(kTransferNs, view.stall_ns());
+  return seen_waiting || shortest >= view.stall_ns();
+}
+
+std::string CycleText(const WaitGraph& graph, const std::vector<Rank>& cycle,
+                      const JobView& view) {
+  constexpr size_t kShown = 4;
+  std::string text;
+  for (size_t i = 0; i < cycle.size() && i < kShown; ++i) {
+    const WaitEdge& edge = graph.nodes.at(cycle[i]).edges.front();
+    text += (i == 0 ? "" : ", ") + RanksText({cycle[i]}) + " waits for rank " +
+            std::to_string(edge.to.value) + " in " + WaitText(view, *edge.call);
+  }
+  return text + (cycle.size() > kShown ? ", ..." : "");
+}
+
+std::vector<Verdict> FromCycles(const JobView& view) {
+  std::vector<Verdict> verdicts;
+  const WaitGraph graph = BuildWaitGraph(view, view.settings().conclusive_stall_ns);
+  for (const std::vector<Rank>& cycle : graph.cycles) {
+    const bool certain = MutualWaitIsCertain(view, graph, cycle);
+    const bool suspicious = std::all_of(cycle.begin(), cycle.end(), [&](Rank rank) {
+      return view.Find(rank)->wait_ns >= view.stall_ns();
+    });
+    if (!certain && !suspicious) continue;
+    if (certain) {
+      std::vector<Verdict> skips = ExplainCycleBySkip(view, graph, cycle);
+      if (!skips.empty()) {
+        verdicts.insert(verdicts.end(), skips.begin(), skips.end());
+        continue;
+      }
+    }
+    Verdict verdict = MakeVerdict("hang", "collective_order_cycle");
+    verdict.conclusive = certain;
+    verdict.confidence = certain ? 0.95 : 0.6;
+    verdict.since_unix_ns = WaitBegin(view, cycle, view.now());
+    const std::vector<Rank> victims = graph.WaitersFor(cycle);
+    SetOpening(view, LastProgress(view, cycle, victims), &verdict);
+    verdict.summary = Capitalized(RanksText(cycle)) + " wait for each other, no single one is at "
+                      "fault: " + CycleText(graph, cycle, view) + ".";
+    verdict.action =
+        "Call these in the same order on every rank (for send and recv: let one side of each pair "
+        "receive first, or use batch_isend_irecv).";
+    AddWaitEvidence(view, cycle, &verdict);
+    SetRanks(view, cycle, victims, &verdict);
+    verdicts.push_back(std::move(verdict));
+  }
+  return verdicts;
+}
+
+// ---- Ranks that others wait for and that are busy elsewhere.
+
+struct Reason {
+  const char* cause;
+  double confidence;
+  std::string doing;   // "is loading data"
+  const char* action;
+};
+
+Reason ReasonFor(const JobView& view, const WaitNode& root) {
+  const Activity& activity = root.activity;
+  switch (activity.doing) {
+    case Doing::kDataLoad:
+      return {"data_loader_stall", 0.85, "waits for its data loader",
+              "Look at the data workers of this rank and the storage they read; num_workers=0 "
+              "shows the line that is stuck."};
+    case Doing::kCheckpoint:
+      return {"checkpoint_io", 0.8, "is saving a checkpoint",
+              "Look at the storage the checkpoint goes to; if saving is just slow, let the others "
+              "not wait for it, or raise the time-out."};
+    case Doing::kGc:
+      if (root.view->at_unix_ns() >= activity.since_unix_ns + view.settings().min_stall_ns) {
+        return {"python_gc", 0.8, "is in a Python garbage collection",
+                "Freeze or disable automatic collection (gc.freeze(), gc.disable()) and collect on "
+                "all ranks in the same step."};
+      }
+      break;
+    case Doing::kFileSystem:
+      return {"file_system_stall", 0.8, "is blocked in a file system call",
+              "Look at the file system behind this path (mount, server, lock, or a pipe nobody "
+              "writes to)."};
+    case Doing::kUserCode:
+      return {"user_code_stuck", 0.75, "is in its own code",
+              "If this place is not meant to take so long, look for an endless loop there; else "
+              "wait: the suspicion goes when the rank moves on."};
+    case Doing::kLock:
+      return {"lock_deadlock", activity.place.empty() ? 0.5 : 0.7, "sleeps on a lock",
+              "Look at who holds this lock: dump all threads of the process (py-spy dump)."};
+    case Doing::kWaitsForPeers:
+    case Doing::kUnknown: break;
+  }
+  return {"cause_not_found", 0.4, "has not come to it, for a reason not seen",
+          "Dump the stack of this rank (py-spy dump --native)."};
+}
+
+std::string ActivityText(const Activity& activity) {
+  std::string text;
+  if (!activity.place.empty()) text += " at " + activity.place;
+  if (!activity.detail.empty()) text += " (" + activity.detail + ")";
+  return text;
+}
+
+Verdict MissingVerdict(const JobView& view, const WaitGraph& graph, const std::vector<Rank>& roots,
+                       const Reason& reason, bool slow_but_moving) {
+  Verdict verdict = MakeVerdict("hang", reason.cause);
+  const std::vector<Rank> victims = graph.WaitersFor(roots);
+  verdict.confidence = slow_but_moving ? reason.confidence / 2 : reason.confidence;
+  verdict.since_unix_ns = WaitBegin(view, victims, view.now());
+  if (!slow_but_moving) SetOpening(view, LastProgress(view, roots, victims), &verdict);
+  const bool one = roots.size() == 1;
+  const WaitNode& root = graph.nodes.at(roots.front());
+  std::string doing = reason.doing;
+  if (!one && doing.starts_with("is ")) doing = "are " + doing.substr(3);
+  verdict.summary = Capitalized(one ? RankText(view.job(), roots.front()) : RanksText(roots)) + " " +
+                    doing + ActivityText(root.activity) +
+                    (slow_but_moving ? ", slow but moving" : "") +
+                    WaitersText(view, victims, one) + ".";
+  verdict.action = slow_but_moving
+                       ? "It makes progress: wait, and raise the collective time-out if need be."
+                       : reason.action;
+  for (size_t i = 0; i < roots.size() && i < 4; ++i) {
+    AddActivityEvidence(view, roots[i], graph.nodes.at(roots[i]).activity, &verdict);
+  }
+  AddWaitEvidence(view, victims, &verdict);
+  SetRanks(view, roots, victims, &verdict);
+  return verdict;
+}
+
+std::vector<Verdict> FromRoots(const JobView& view, const WaitGraph& graph) {
+  std::map<std::string, std::vector<Rank>> by_cause;
+  std::map<std::string, Reason> reasons;
+  bool unsettled = false;
+  for (Rank rank : graph.roots) {
+    const WaitNode& root = graph.nodes.at(rank);
+    if (root.view->standing != Standing::kRunning) {
+      // Ended and stopped ranks have their own questions, which may need more time; a silent one may
+      // do anything.
+      unsettled = true;
+      continue;
+    }
+    if (root.view->idle_ns < view.stall_ns()) {
+      unsettled = true;
+      const std::vector<Rank> victims = graph.WaitersFor({rank});
+      const bool long_wait = std::any_of(victims.begin(), victims.end(), [&](Rank victim) {
+        return view.Find(victim)->wait_ns >= view.settings().open_ns;
+      });
+      if (!long_wait) continue;
+      return {MissingVerdict(view, graph, {rank}, ReasonFor(view, root), true)};
+    }
+    if (root.activity.doing == Doing::kWaitsForPeers) continue;  // for whom, we do not see
+    const Reason reason = ReasonFor(view, root);
+    by_cause[reason.cause].push_back(rank);
+    reasons.insert({reason.cause, reason});
+  }
+  if (by_cause.size() > 1) by_cause.erase("cause_not_found");
+  if (unsettled) by_cause.erase("cause_not_found");
+  std::vector<Verdict> verdicts;
+  for (const auto& [cause, roots] : by_cause) {
+    verdicts.push_back(MissingVerdict(view, graph, roots, reasons.at(cause), false));
+  }
+  return verdicts;
+}
+
+// ---- Nobody to blame.
+
+Verdict NobodyVerdict(const JobView& view, const std::vector<Rank>& waiting, std::string what) {
+  Verdict verdict = MakeVerdict("hang", "cause_not_found");
+  verdict.confidence = 0.3;
+  verdict.since_unix_ns = WaitBegin(view, waiting, view.now());
+  SetOpening(view, LastProgress(view, waiting, {}), &verdict);
+  verdict.summary = std::move(what);
+  verdict.action =
+      "Dump the stacks of all ranks (py-spy dump --native) and look at the network between them.";
+  AddWaitEvidence(view, waiting, &verdict);
+  SetRanks(view, {}, waiting, &verdict);
+  return verdict;
+}
+
+std::vector<Verdict> WithoutCulprit(const JobView& view, const WaitGraph& graph,
+                                    const std::vector<Rank>& waiting) {
+  if (!graph.inside.empty()) {
+    const WaitNode& node = graph.nodes.at(graph.inside.front());
+    return {NobodyVerdict(view, waiting,
+                          "All members have come to " + WaitText(view, *node.inside_call) +
+                              " and it has not ended for " + DurationText(node.view->wait_ns) +
+                              "; no rank is at fault as far as can be seen.")};
+  }
+  const RankView& first = *view.Find(waiting.front());
+  const size_t unseen = view.job().world_size > view.ranks().size()
+                            ? view.job().world_size - view.ranks().size()
+                            : 0;
+  std::string why = "the ranks that have not come wait in torch.distributed for what is not traced";
+  if (graph.roots.empty()) why = "it is not known who is missing";
+  if (unseen > 0) why = CountText(unseen, "rank") + " of the job were never heard of";
+  return {NobodyVerdict(view, waiting,
+                        Capitalized(RanksText(waiting)) + (waiting.size() == 1 ? " waits" : " wait") +
+                            " in " + WaitText(view, *first.longest_wait) + " for " +
+                            DurationText(first.wait_ns) + "; " + why + ".")};
+}
+
+}  // namespace
+
+std::vector<Verdict> DetectWaiting(const JobView& view) {
+  if (view.job().ended) return {};
+  std::vector<Verdict> cycles = FromCycles(view);
+  if (!cycles.empty()) return cycles;
+  std::vector<Rank> waiting;
+  for (const RankView* rank : view.Waiting(view.stall_ns())) waiting.push_back(rank->rank);
+  if (waiting.empty()) return {};
+  const WaitGraph graph = BuildWaitGraph(view, view.settings().conclusive_stall_ns);
+  const bool untraced = std::any_of(graph.roots.begin(), graph.roots.end(), [&](Rank rank) {
+    const WaitNode& root = graph.nodes.at(rank);
+    return root.view->standing == Standing::kRunning &&
+           root.activity.doing == Doing::kWaitsForPeers && root.view->idle_ns >= view.stall_ns();
+  });
+  if (!graph.roots.empty()) {
+    std::vector<Verdict> verdicts = FromRoots(view, graph);
+    if (!verdicts.empty() || !untraced) return verdicts;
+  }
+  return WithoutCulprit(view, graph, waiting);
+}
+
+}  // namespace flare::diag
