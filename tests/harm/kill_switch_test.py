@@ -132,13 +132,14 @@ def test_command_line_switches_a_live_job_off():
     want = job.reference(*arguments)
     with tempfile.TemporaryDirectory() as state, \
             job.TrainingJob(preload.INERT, *arguments) as training:
-        engine, daemon = start_services(Path(state), training.segment_dir)
+        address = f"unix:{state}/engine.sock"
+        engine, daemon = start_services(address, Path(state), training.segment_dir)
         try:
             training.wait_for_steps(5)
             segments = training.segments()
 
             def switched():
-                return subprocess.run([flare, "switch", "--state", state, "harm", "off"],
+                return subprocess.run([flare, "switch", "--engine", address, "harm", "off"],
                                       capture_output=True, check=False).returncode == 0
             job.wait_until(switched, 20, "the engine knows the job")
             job.wait_until(lambda: all(preload.peek(s)["enabled"] == 0 for s in segments), 15,
@@ -150,13 +151,12 @@ def test_command_line_switches_a_live_job_off():
                 process.wait()
 
 
-def start_services(state: Path, segment_dir: Path) -> tuple:
+def start_services(address: str, state: Path, segment_dir: Path) -> tuple:
     binaries = preload.build_dir() / "bin"
-    address = f"unix:{state}/engine.sock"
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    engine = subprocess.Popen([binaries / "flare-engine", "--listen", address, "--state", state],
+    engine = subprocess.Popen([binaries / "flare-engine", "--listen", address, "--state-dir", state],
                               **quiet)
     job.wait_until((state / "engine.sock").exists, 10, "the engine listens")
-    daemon = subprocess.Popen([binaries / "flared", "--engine", address, "--dir", segment_dir],
-                              **quiet)
+    daemon = subprocess.Popen([binaries / "flared", "--engine", address, "--segment-dir",
+                               segment_dir, "--spool-dir", state / "spool"], **quiet)
     return engine, daemon
