@@ -19,32 +19,54 @@ constexpr uint32_t kDefaultHeartbeatMs = 1000;
 
 }  // namespace
 
+// What the store knows of jobs that are not in memory; the store's errors are logged here.
+class EngineLoop::Archive : public JobArchive {
+ public:
+  explicit Archive(EngineLoop* loop) : loop_(loop) {}
+
+  std::optional<JobMemory> LoadNewest(const std::string& identity) override {
+    const auto key = Value(loop_->reader_->FindJob(identity));
+    if (!key || !*key) return std::nullopt;
+    std::optional<JobMemory> memory = Load(**key);
+    // FindJob also takes names.
+    if (!memory || memory->job.summary.job() != identity) return std::nullopt;
+    const bool free = memory->job.summary.state() == "ended" ||
+                      loop_->owner_is_gone_(memory->job.owner) ||
+                      memory->job.owner == loop_->owner_;
+    return free ? std::move(memory) : std::nullopt;
+  }
+
+  std::optional<JobMemory> Load(JobKey key) override {
+    return Value(loop_->reader_->LoadJob(key, kKeptSteps));
+  }
+
+  std::optional<SourcePlace> FindSource(SourceId source) override {
+    return Value(loop_->reader_->FindSource(source)).value_or(std::nullopt);
+  }
+
+ private:
+  template <typename T>
+  static std::optional<T> Value(Result<T> result) {
+    if (result.ok()) return std::move(*result);
+    EngineLog().error("not read: {}", result.status().message());
+    return std::nullopt;
+  }
+
+  EngineLoop* const loop_;
+};
+
 EngineLoop::EngineLoop(std::string owner, std::unique_ptr<Store> reader,
                        std::unique_ptr<GroupCommit> commit, uint32_t tick_ms,
                        std::function<bool(const std::string&)> owner_is_gone)
     : owner_(owner),
       owner_is_gone_(std::move(owner_is_gone)),
       tick_ns_(uint64_t{std::max(tick_ms, 1u)} * 1'000'000),
-      reader_(std::move(reader)),
       commit_(std::move(commit)),
-      jobs_(std::move(owner), [this](const std::string& identity) { return Load(identity); }) {}
+      reader_(std::move(reader)),
+      archive_(std::make_unique<Archive>(this)),
+      jobs_(std::move(owner), archive_.get()) {}
 
 EngineLoop::~EngineLoop() { Stop(); }
-
-std::optional<JobMemory> EngineLoop::Load(const std::string& identity) {
-  const Result<std::optional<JobKey>> key = reader_->FindJob(identity);
-  if (!key.ok() || !*key) return std::nullopt;
-  Result<JobMemory> memory = reader_->LoadJob(**key, kKeptSteps);
-  if (!memory.ok()) {
-    EngineLog().error("job {} not continued: {}", identity, memory.status().message());
-    return std::nullopt;
-  }
-  // FindJob also takes names.
-  if (memory->job.summary.job() != identity) return std::nullopt;
-  const bool ours = memory->job.owner == owner_ || memory->job.summary.state() == "ended" ||
-                    owner_is_gone_(memory->job.owner);
-  return ours ? std::optional<JobMemory>(std::move(*memory)) : std::nullopt;
-}
 
 Status EngineLoop::AdoptUnfinishedJobs() {
   const Result<std::vector<StoredJob>> unfinished = reader_->UnfinishedJobs();

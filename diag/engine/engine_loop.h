@@ -64,6 +64,7 @@ class EngineLoop {
   CommitCounters commit_counters() const { return commit_->counters(); }
 
  private:
+  class Archive;
   struct Subscription {
     JobKey job;
     uint64_t heartbeat_ns;
@@ -76,13 +77,14 @@ class EngineLoop {
   void Run();
   void Look(uint64_t now_unix_ns);
   void SendReports(uint64_t now_unix_ns);
-  std::optional<JobMemory> Load(const std::string& identity);
 
   const std::string owner_;
   const std::function<bool(const std::string&)> owner_is_gone_;
   const uint64_t tick_ns_;
-  const std::unique_ptr<Store> reader_;  // loop's thread only
+  // Closed last: only a writer can fold the log into the database.
   const std::unique_ptr<GroupCommit> commit_;
+  const std::unique_ptr<Store> reader_;  // loop's thread only
+  const std::unique_ptr<JobArchive> archive_;
   JobTable jobs_;  // loop's thread only, as are the next two
   std::vector<Subscription> subscriptions_;
   uint64_t next_forget_ns_ = 0;

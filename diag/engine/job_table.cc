@@ -8,9 +8,15 @@
 #include "diag/engine/engine_log.h"
 
 namespace flare::diag {
+namespace {
 
-JobTable::JobTable(std::string owner, Loader loader)
-    : owner_(std::move(owner)), loader_(std::move(loader)) {}
+// Per message: one that is full of unknown sources must not keep the loop busy with searching.
+constexpr int kMaxLookups = 256;
+
+}  // namespace
+
+JobTable::JobTable(std::string owner, JobArchive* archive)
+    : owner_(std::move(owner)), archive_(archive) {}
 
 JobKey JobTable::NewKey(uint64_t now_unix_ns) {
   constexpr uint64_t kChance = 1'000'000;
@@ -29,7 +35,8 @@ LiveJob* JobTable::Adopt(JobMemory memory) {
   }
   auto job = std::make_unique<LiveJob>(std::move(memory), owner_);
   LiveJob* live = job.get();
-  newest_[live->job().id] = key;
+  JobKey& newest = newest_[live->job().id];
+  newest = std::max(newest, key);
   jobs_[key] = std::move(job);
   for (const auto& [source, rank] : ranks) {
     sources_.try_emplace(source, Source{key, live, attempt, rank, nullptr});
@@ -64,7 +71,8 @@ LiveJob* JobTable::FindForHello(const v1::RankHello& hello, uint64_t now_unix_ns
   }
   const auto newest = newest_.find(hello.job());
   if (newest != newest_.end()) return Find(newest->second);
-  if (std::optional<JobMemory> memory = loader_(hello.job())) return Adopt(std::move(*memory));
+  if (std::optional<JobMemory> memory = archive_->LoadNewest(hello.job()))
+    return Adopt(std::move(*memory));
   return AddJob(hello, now_unix_ns);
 }
 
@@ -99,15 +107,28 @@ void JobTable::TakeHello(const std::shared_ptr<Daemon>& daemon, const v1::RankHe
   }
 }
 
-JobTable::Source* JobTable::FindSource(SourceId id, const Daemon& daemon) {
-  const auto found = sources_.find(id);
-  const bool known =
-      found != sources_.end() && (!found->second.daemon || found->second.daemon.get() == &daemon);
-  if (!known) {
-    ++counters_.unknown_sources;
-    return nullptr;
+// Resent steps may belong to a process that ended, and was introduced, before this engine began.
+JobTable::Source* JobTable::FindArchivedSource(SourceId id) {
+  const std::optional<SourcePlace> place = archive_->FindSource(id);
+  if (!place) return nullptr;
+  LiveJob* live = Find(place->job);
+  if (!live) {
+    std::optional<JobMemory> memory = archive_->Load(place->job);
+    if (!memory) return nullptr;
+    live = Adopt(std::move(*memory));
   }
-  return &found->second;
+  Source& source = sources_[id];
+  source = {place->job, live, place->attempt, place->rank, nullptr};
+  return &source;
+}
+
+JobTable::Source* JobTable::FindSource(SourceId id, const Daemon& daemon, int* lookups) {
+  const auto found = sources_.find(id);
+  Source* source = found != sources_.end() ? &found->second : nullptr;
+  if (!source && --*lookups >= 0) source = FindArchivedSource(id);
+  if (source && (!source->daemon || source->daemon.get() == &daemon)) return source;
+  ++counters_.unknown_sources;
+  return nullptr;
 }
 
 void JobTable::CountRejected(const Daemon& daemon, uint32_t rejected, const std::string& reason) {
@@ -135,8 +156,9 @@ void JobTable::TakeBatch(const std::shared_ptr<Daemon>& daemon, CheckedBatch bat
     TakeHello(daemon, hello, now_unix_ns, &touched);
   }
   uint32_t unknown = 0;
+  int lookups = kMaxLookups;
   for (CheckedStep& s : batch.steps) {
-    const Source* source = FindSource(s.source, *daemon);
+    const Source* source = FindSource(s.source, *daemon, &lookups);
     if (!source) {
       ++unknown;
       continue;
@@ -160,8 +182,9 @@ void JobTable::TakeStates(const std::shared_ptr<Daemon>& daemon, CheckedStates s
   daemon->last_heard_unix_ns = now_unix_ns;
   CountRejected(*daemon, states.rejected, states.first_rejection);
   uint32_t unknown = 0;
+  int lookups = kMaxLookups;
   for (CheckedState& s : states.states) {
-    const Source* source = FindSource(s.source, *daemon);
+    const Source* source = FindSource(s.source, *daemon, &lookups);
     if (!source) {
       ++unknown;
       continue;

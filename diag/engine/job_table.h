@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,6 +25,16 @@ inline constexpr size_t kMaxSourcesPerDaemon = 20'000;
 inline constexpr uint64_t kForgetEndedAfterNs = 600'000'000'000;
 inline constexpr uint64_t kForgetLostAfterNs = 900'000'000'000;
 
+// Jobs that are not in memory. Called on the loop's thread.
+class JobArchive {
+ public:
+  virtual ~JobArchive() = default;
+  // The newest job with this identity, if this engine may follow it.
+  virtual std::optional<JobMemory> LoadNewest(const std::string& identity) = 0;
+  virtual std::optional<JobMemory> Load(JobKey key) = 0;
+  virtual std::optional<SourcePlace> FindSource(SourceId source) = 0;
+};
+
 struct TableCounters {
   uint64_t steps = 0;  // taken from batches, repeated ones included
   uint64_t states = 0;
@@ -37,11 +46,8 @@ struct TableCounters {
 
 class JobTable {
  public:
-  // Finds a job that is not in memory: the newest with this identity that is free to be followed.
-  using Loader = std::function<std::optional<JobMemory>(const std::string& identity)>;
-
-  // `owner` is this engine, as jobs remember it.
-  JobTable(std::string owner, Loader loader);
+  // `owner` is this engine, as jobs remember it. `archive` must outlive the table.
+  JobTable(std::string owner, JobArchive* archive);
 
   // Continues a job of the store.
   LiveJob* Adopt(JobMemory memory);
@@ -81,7 +87,9 @@ class JobTable {
     std::shared_ptr<Daemon> daemon;  // null: of an engine before this one
   };
 
-  Source* FindSource(SourceId id, const Daemon& daemon);
+  // Null when nobody has introduced the process. `lookups` is how often the archive may be asked.
+  Source* FindSource(SourceId id, const Daemon& daemon, int* lookups);
+  Source* FindArchivedSource(SourceId id);
   void TakeHello(const std::shared_ptr<Daemon>& daemon, const v1::RankHello& hello,
                  uint64_t now_unix_ns, std::set<LiveJob*>* touched);
   LiveJob* FindForHello(const v1::RankHello& hello, uint64_t now_unix_ns);
@@ -91,7 +99,7 @@ class JobTable {
   JobKey NewKey(uint64_t now_unix_ns);
 
   const std::string owner_;
-  const Loader loader_;
+  JobArchive* const archive_;
   std::map<JobKey, std::unique_ptr<LiveJob>> jobs_;
   std::map<std::string, JobKey> newest_;  // by identity
   std::unordered_map<SourceId, Source> sources_;

@@ -42,6 +42,7 @@ CREATE TABLE ranks(
   summary BLOB NOT NULL,
   PRIMARY KEY(job, attempt, rank)
 ) WITHOUT ROWID;
+CREATE INDEX ranks_by_source ON ranks(source);
 CREATE TABLE steps(
   job INTEGER NOT NULL,
   attempt INTEGER NOT NULL,

@@ -60,6 +60,13 @@ struct StoredStep {
   std::string message;  // the v1::RankStep, serialised
 };
 
+// Which rank a traced process is.
+struct SourcePlace {
+  JobKey job;
+  uint32_t attempt = 0;
+  Rank rank;
+};
+
 struct StoredDaemon {
   std::string node;
   uint64_t last_sequence = 0;
@@ -117,6 +124,7 @@ class Store {
   // Jobs that have not ended, with their owners.
   Result<std::vector<StoredJob>> UnfinishedJobs();
   Result<JobMemory> LoadJob(JobKey key, uint64_t steps_per_rank);
+  Result<std::optional<SourcePlace>> FindSource(SourceId source);
   Result<std::optional<StoredDaemon>> FindDaemon(const std::string& daemon_id);
   Result<uint64_t> CountSteps();
 

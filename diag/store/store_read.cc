@@ -148,6 +148,20 @@ Result<JobMemory> Store::LoadJob(JobKey key, uint64_t steps_per_rank) {
   return out;
 }
 
+Result<std::optional<SourcePlace>> Store::FindSource(SourceId source) {
+  const Result<Statement*> cached =
+      Cached("SELECT job, attempt, rank FROM ranks WHERE source = ? ORDER BY job DESC LIMIT 1");
+  if (!cached.ok()) return cached.status();
+  Statement& row = **cached;
+  row.Bind(0, source.value);
+  const Result<bool> found = row.Step();
+  if (!found.ok()) return found.status();
+  std::optional<SourcePlace> out;
+  if (*found) out = SourcePlace{JobKey(row.Int(0)), row.Unsigned32(1), Rank(row.Unsigned32(2))};
+  row.Reset();  // ends the read transaction
+  return out;
+}
+
 Result<std::optional<StoredDaemon>> Store::FindDaemon(const std::string& daemon_id) {
   Result<Statement> row = database_->Prepare(
       "SELECT node, last_sequence, last_seen_unix_ns FROM daemons WHERE daemon_id = ?");
