@@ -24,7 +24,8 @@ OwnerLife OwnerProbe::Look(const SegmentReader& segment) const {
   if (same_namespace) {
     if (const auto stat = probe_.Stat(id.pid);
         stat && (id.process_start_clock_ticks == 0 ||
-                 stat->start_clock_ticks == id.process_start_clock_ticks)) {
+                 stat->start_clock_ticks == id.process_start_clock_ticks) &&
+        probe_.RunsAs(id.pid, segment.uid())) {
       life.pid = id.pid;
       life.run_state = stat->run_state;
     }
@@ -33,7 +34,7 @@ OwnerLife OwnerProbe::Look(const SegmentReader& segment) const {
     return life;
   }
   life.alive = life.lock_held;
-  if (holder > 0) {
+  if (holder > 0 && probe_.RunsAs(holder, segment.uid())) {
     life.pid = holder;
     if (const auto stat = probe_.Stat(holder)) life.run_state = stat->run_state;
   }

@@ -12,6 +12,8 @@
 // when the program closes another descriptor of the file, so a free lock alone is no proof: within
 // our PID namespace the process must be gone from /proc too (pid and start time, zombies count as
 // gone). In another namespace the lock decides, and it also tells the owner's pid as we see it.
+// A pid counts only when its process runs as the user who owns the file: else a segment could have
+// us look into processes that are not its maker's.
 namespace flare::daemon {
 
 struct OwnerLife {
