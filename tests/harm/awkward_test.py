@@ -182,7 +182,9 @@ CASES = [
     Case("unloaded by dlclose", unloaded),
     *[Case(f"crashing: {how}", program("crash", how)) for how in
       ("segv", "abort", "term", "thread", "bus", "sent_bus", "exit", "quick", "raw")],
-    # Beyond the 29: the same by the other route.
+    # Beyond the 29.
+    Case("no error left behind", lambda b: [b.build("fresh_state")],
+         clean=lambda t: re.sub(rb"name \S+", b"", t)),
     Case("dynamic musl", program("hello", compiler="musl-gcc")),
     Case("AddressSanitizer first of the preloads", lambda b: [
         b.build("allocator", "-fsanitize=address")], before="libasan.so"),

@@ -8,6 +8,7 @@ the calls of that name, and output and status must be those of the bare program.
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections import Counter
 from dataclasses import dataclass
@@ -73,9 +74,12 @@ def own_calls(trace: str) -> list[OwnCall]:
     return found
 
 
-@pytest.mark.parametrize("ending", ["exit", "exec"])
-def test_any_call_of_ours_may_fail(ending, life, shm, tmp_path):
-    command = [life, ending]
+PYTHON = [sys.executable, "-I", "-S", "-c", "import os; os.fork() or os._exit(3); print(os.wait()[1])"]
+
+
+@pytest.mark.parametrize("program", ["exit", "exec", "python"])
+def test_any_call_of_ours_may_fail(program, life, shm, tmp_path):
+    command = PYTHON if program == "python" else [life, program]
     bare = preload.run(command, preload.environment(preload.BARE))
     trace = tmp_path / "trace"
     assert traced(["-k", "-o", trace], command, shm) == bare
