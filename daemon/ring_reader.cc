@@ -9,10 +9,9 @@
 namespace flare::daemon {
 namespace {
 
-// Threads claim slots from the front, so most polls look at those in use and two more; one in
-// this many looks at all.
-constexpr uint32_t kFullLookEvery = 16;
-constexpr uint32_t kSpareSlots = 2;
+// Threads claim slots from the front. Of idle polls, one in this many looks at all slots.
+constexpr uint32_t kFullLookEvery = 4;
+constexpr uint32_t kSpareSlots = 4;
 
 template <typename T>
 T Pick(const unsigned char* slot, size_t offset) {
@@ -29,10 +28,11 @@ RingReader::RingReader(SegmentReader* segment)
       slots_(segment->identity().thread_count * sizeof(ThreadSlot)),
       watched_slots_(segment->identity().thread_count) {}
 
-RingReader::Outcome RingReader::Drain(std::vector<Event>* out) {
+RingReader::Outcome RingReader::Drain(std::vector<Event>* out, bool all_slots) {
   Outcome outcome;
   const uint32_t all = segment_->identity().thread_count;
-  const uint32_t look = polls_++ % kFullLookEvery == 0 ? all : watched_slots_;
+  all_slots |= active_ || polls_++ % kFullLookEvery == 0;
+  const uint32_t look = all_slots ? all : watched_slots_;
   if (!segment_->ReadAt(segment_->ThreadSlotOffset(0), slots_.data(), look * sizeof(ThreadSlot))) {
     outcome.readable = false;
     return outcome;
@@ -68,6 +68,7 @@ RingReader::Outcome RingReader::Drain(std::vector<Event>* out) {
   if (used + kSpareSlots > watched_slots_ || look == all) {
     watched_slots_ = std::min(all, used + kSpareSlots);
   }
+  active_ = outcome.progress;
   return outcome;
 }
 

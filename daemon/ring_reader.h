@@ -25,8 +25,10 @@ class RingReader {
     bool complete = true;   // false: more was waiting than one call takes
     bool progress = false;  // something was completed since the last call, read or dropped
   };
-  // Appends what is waiting to `out`, at most about kMaxEventsPerPoll events.
-  Outcome Drain(std::vector<Event>* out);
+  // Appends what is waiting to `out`, at most about kMaxEventsPerPoll events. While nothing happens
+  // only the slots in use and a few more are looked at, so that a thread's first event may be seen
+  // a few polls late; with `all_slots`, and in the poll after one that found something, all are.
+  Outcome Drain(std::vector<Event>* out, bool all_slots = false);
 
   uint64_t events_read() const { return events_read_; }
   uint64_t ring_full_drops() const { return ring_full_drops_; }  // as counted by the writers
@@ -54,6 +56,7 @@ class RingReader {
   std::vector<unsigned char> slots_;  // copy of the thread slots
   uint32_t watched_slots_;            // slots looked at in each poll; grows with use
   uint32_t polls_ = 0;
+  bool active_ = false;  // the last poll found something
   uint64_t events_read_ = 0, ring_full_drops_ = 0, resyncs_ = 0, malformed_ = 0;
   uint64_t last_event_ticks_ = 0;
   bool continued_ = false;

@@ -87,7 +87,7 @@ bool TrackedRank::Poll(std::vector<v1::RankStep>* steps) {
   // Whether the process was gone before we read: then nothing can come after what we read now.
   const bool was_ended = ended_ns_ != 0;
   events_.clear();
-  const RingReader::Outcome outcome = rings_.Drain(&events_);
+  const RingReader::Outcome outcome = rings_.Drain(&events_, was_ended);
   readable_ = outcome.readable;
   StepFolder::Poll poll;
   const ClockReading now = ReadClocks(identity().tick_source);

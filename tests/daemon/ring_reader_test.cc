@@ -127,7 +127,7 @@ TEST_F(RingReaderTest, WriterOnAnotherThreadLosesNothingButWhatItCounts) {
   for (bool last_round = false; !last_round;) {
     last_round = done;
     events.clear();
-    rings.Drain(&events);
+    rings.Drain(&events, last_round);
     for (const Event& event : events) {
       ordered &= read == 0 || event.sequence > last;
       ordered &= event.end_ticks == event.sequence + 1;
