@@ -14,7 +14,7 @@ constexpr uint64_t kWithdrawNs = kSecondNs;        // absence that ends a suspic
 constexpr uint64_t kResolveNs = 5 * kSecondNs;     // absence that ends an open finding
 constexpr uint64_t kReviveNs = 60 * kSecondNs;     // return within this is the same finding
 constexpr uint64_t kTellAgainNs = 5 * kSecondNs;   // the same with newer numbers
-constexpr uint64_t kHeardNs = 5 * kSecondNs;       // the job is heard of if a state is this new
+constexpr uint64_t kHeardNs = 12 * kSecondNs;      // the job is heard of if a state is this new
 
 bool Live(FindingState state) {
   return state == FindingState::kSuspected || state == FindingState::kOpen;

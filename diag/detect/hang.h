@@ -37,7 +37,10 @@ struct HangSettings {
   uint64_t death_settle_ns = 3 * kSecondNs / 2;  // time for the others to follow a death
   uint64_t exit_settle_ns = 3 * kSecondNs;   // time for the others to follow a normal exit
   uint64_t raise_settle_ns = 7 * kSecondNs;  // time for a launcher to end a job after an exception
-  uint64_t fresh_ns = 5 * kSecondNs;
+  // Daemons report a rank that moves every 5 s, one that does not twice a second.
+  uint64_t fresh_ns = 12 * kSecondNs;
+  // A rank that keeps others waiting this long is worth a word even while it makes progress itself.
+  uint64_t slow_but_moving_ns = 8 * kSecondNs;
 };
 
 std::vector<Verdict> DetectHang(const Job& job, uint64_t now_unix_ns,

@@ -207,7 +207,8 @@ std::vector<Verdict> FromRoots(const JobView& view, const WaitGraph& graph) {
       unsettled = true;
       const std::vector<Rank> victims = graph.WaitersFor({rank});
       const bool long_wait = std::any_of(victims.begin(), victims.end(), [&](Rank victim) {
-        return view.Find(victim)->wait_ns >= view.settings().open_ns;
+        return view.Find(victim)->wait_ns >=
+               std::max(view.settings().slow_but_moving_ns, view.stall_ns());
       });
       if (!long_wait) continue;
       return {MissingVerdict(view, graph, {rank}, ReasonFor(view, root), true)};
