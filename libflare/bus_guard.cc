@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -12,35 +13,53 @@
 namespace flare {
 namespace {
 
+constinit struct sigaction g_previous = {};
+
 bool IsInSegment(const GatePage* page, const void* address) {
-  if (page == nullptr || page->segment_begin == nullptr) return false;
   const char* byte = static_cast<const char*>(address);
   return byte >= page->segment_begin && byte < page->segment_begin + page->segment_bytes;
+}
+
+// By system call: the C library's fstat got a new symbol version in 2.33.
+bool IsSegmentCut(const GatePage* page) {
+  struct stat status;
+  return syscall(SYS_fstat, g_state.segment.fd, &status) == 0 &&
+         status.st_ino == g_state.segment.inode &&
+         static_cast<uint64_t>(status.st_size) < page->segment_bytes;
+}
+
+bool ReplaceSegment(GatePage* page) {
+  page->gate.armed.store(0, std::memory_order_release);
+  return mmap(page->segment_begin, page->segment_bytes, PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
 void HandleBusError(int signal_number, siginfo_t* info, void*) {
   ErrnoKeeper keep;
   GatePage* page = CurrentGatePage();
   const bool fault = info->si_code > 0;  // raised by the kernel, not sent by a process
-  if (fault && IsInSegment(page, info->si_addr)) {
-    page->gate.armed.store(0, std::memory_order_release);
-    void* memory = mmap(page->segment_begin, page->segment_bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-    if (memory != MAP_FAILED) return;
+  if (page != nullptr && page->segment_begin != nullptr) {
+    if (fault && IsInSegment(page, info->si_addr) && ReplaceSegment(page)) return;
+    // A later handler that raises the signal again hides the address. The fault itself is still to
+    // come, when that handler returns.
+    const bool raised_here = !fault && info->si_pid == CurrentPid();
+    if (raised_here && IsSegmentCut(page) && ReplaceSegment(page)) return;
   }
-  struct sigaction standard = {};
-  standard.sa_handler = SIG_DFL;
-  sigaction(signal_number, &standard, nullptr);
-  // A fault happens again on return and now ends the process; a signal that was sent does not.
-  if (!fault) syscall(SYS_tgkill, CurrentPid(), CurrentTid(), signal_number);
+  sigaction(signal_number, &g_previous, nullptr);
+  // A fault happens again on return and now finds the other handler; a signal that was sent is sent
+  // again as it came.
+  if (fault) return;
+  const int pid = CurrentPid(), tid = CurrentTid();
+  if (syscall(SYS_rt_tgsigqueueinfo, pid, tid, signal_number, info) != 0) {
+    syscall(SYS_tgkill, pid, tid, signal_number);
+  }
 }
 
 }  // namespace
 
 void InstallBusGuard() {
-  struct sigaction current;
-  if (sigaction(SIGBUS, nullptr, &current) != 0) return;
-  if ((current.sa_flags & SA_SIGINFO) != 0 || current.sa_handler != SIG_DFL) return;
+  if (sigaction(SIGBUS, nullptr, &g_previous) != 0) return;
+  if (g_previous.sa_handler == SIG_IGN && (g_previous.sa_flags & SA_SIGINFO) == 0) return;
   struct sigaction guard = {};
   guard.sa_sigaction = HandleBusError;
   guard.sa_flags = SA_SIGINFO | SA_ONSTACK;

@@ -3,9 +3,10 @@
 
 // Keeps a segment file that somebody truncates from killing the job.
 //
-// When nobody handles SIGBUS, a handler is put in that answers a fault inside our own mapping with
-// empty memory and stops recording. Any other SIGBUS ends the process as it would have without us.
-// When the program has a handler of its own, or puts one in later, that one stays.
+// A SIGBUS handler answers a fault inside our own mapping with empty memory and stops recording. Any
+// other SIGBUS goes where it would have gone without us: the handler found at installation (or the
+// default) is put back and gets the signal. A handler that the program puts in later replaces ours;
+// if it passes the signal on to its predecessor, as Python's faulthandler does, the job still lives.
 namespace flare {
 
 void InstallBusGuard();

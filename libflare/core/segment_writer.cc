@@ -115,6 +115,8 @@ SegmentError CreateSegment(const char* directory, const char* name, uint32_t thr
                       O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return SegmentError::kCreate;
   segment->fd = MoveHigh(fd);
+  struct stat status;
+  if (syscall(SYS_fstat, segment->fd, &status) == 0) segment->inode = status.st_ino;
   if (!AllocateWhatFits(segment)) {
     DiscardSegment(segment);
     return SegmentError::kSpace;

@@ -31,6 +31,7 @@ struct Segment {
   uint32_t thread_count = 0;
   uint32_t ring_events = 0;
   int fd = -1;
+  uint64_t inode = 0;
   bool locked = false;
   char temporary_path[384] = {};
   char path[384] = {};

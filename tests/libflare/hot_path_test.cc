@@ -42,12 +42,12 @@ extern "C" void* realloc(void* memory, size_t bytes) {
 namespace flare {
 namespace {
 
-// From here on only exit(2) is allowed. Not the kernel's strict mode: that also forbids reading the
+// From here on only the end of the process is allowed. Not the kernel's strict mode: that also forbids reading the
 // time-stamp counter, and with it every clock.
 bool ForbidSystemCalls() {
   sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit, 0, 1),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
   };
@@ -73,7 +73,7 @@ TEST(HotPathTest, RecordsWithoutMemoryOrSystemCalls) {
     FLARE_REQUIRE(ForbidSystemCalls());
     for (uint64_t i = 0; i < 100'000; ++i) RecordOne(i, slot);
     const long allocations = g_allocations.load() - before;
-    syscall(SYS_exit, allocations == 0 && thread->head.load() == 64 ? 0 : 1);
+    syscall(SYS_exit_group, allocations == 0 && thread->head.load() == 64 ? 0 : 1);
     return "still here";
   }), "");
 }
@@ -83,7 +83,7 @@ TEST(HotPathTest, HarmlessSystemCallIsCaughtToo) {
   EXPECT_NE(RunAsRank([]() -> std::string {
     FLARE_REQUIRE(ForbidSystemCalls());
     syscall(SYS_getppid);
-    syscall(SYS_exit, 0);
+    syscall(SYS_exit_group, 0);
     return "";
   }), "");
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <barrier>
@@ -220,6 +221,34 @@ TEST(RecorderTest, TruncatedFileStopsRecordingAndNothingElse) {
     FLARE_REQUIRE(!IsRecording());
     return "";
   }), "");
+}
+
+// As Python's faulthandler: installed after us, puts its predecessor back and raises the signal again.
+struct sigaction g_predecessor;
+void PassOn(int signal_number) {
+  sigaction(signal_number, &g_predecessor, nullptr);
+  raise(signal_number);
+}
+
+TEST(RecorderTest, TruncationIsSurvivedBehindAHandlerThatPassesOn) {
+  EXPECT_EQ(RunAsRank([]() -> std::string {
+    struct sigaction later = {};
+    later.sa_handler = PassOn;
+    later.sa_flags = SA_NODEFER;
+    sigaction(SIGBUS, &later, &g_predecessor);
+    FLARE_REQUIRE(truncate(g_state.segment.path, 0) == 0);
+    RecordStep();
+    FLARE_REQUIRE(!IsRecording());
+    return "";
+  }), "");
+}
+
+TEST(RecorderTest, AnotherBusErrorEndsTheProcessAsBefore) {
+  const std::string wrong = RunAsRank([]() -> std::string {
+    raise(SIGBUS);
+    return "survived";
+  });
+  EXPECT_EQ(wrong, " (the rank died)");
 }
 
 }  // namespace
