@@ -126,6 +126,14 @@ void OnImport(Object* arguments) {
 
 int OnAuditEvent(const char* event, Object* arguments, void*) {
   switch (event[0]) {
+    case 'e':
+      // The body of a module is about to run, however its import was asked for.
+      if (strcmp(event, "exec") == 0 &&
+          g_phase.load(std::memory_order_relaxed) == State::kAttaching) {
+        AttachTargets();
+        return 0;
+      }
+      break;
     case 'i':
       if (strcmp(event, "import") == 0) {
         OnImport(arguments);

@@ -71,6 +71,7 @@ struct TypeSpec {
   X(Object*, PyObject_GenericGetAttr, (Object*, Object*))         \
   X(int, PyObject_SetAttr, (Object*, Object*, Object*))           \
   X(int, PyObject_SetAttrString, (Object*, const char*, Object*)) \
+  X(int, PyObject_GenericSetAttr, (Object*, Object*, Object*))    \
   X(Object*, PyObject_GetItem, (Object*, Object*))                \
   X(Object*, PyObject_Call, (Object*, Object*, Object*))          \
   X(Object*, PyObject_CallObject, (Object*, Object*))             \
@@ -86,6 +87,7 @@ struct TypeSpec {
   X(void, PyObject_GC_Del, (void*))                               \
   X(int, PyCallable_Check, (Object*))                             \
   X(Object*, PyType_FromSpec, (TypeSpec*))                        \
+  X(Object*, PyType_FromSpecWithBases, (TypeSpec*, Object*))      \
   X(Object*, PyType_GenericAlloc, (Object*, Ssize))               \
   X(int, PyType_IsSubtype, (Object*, Object*))                    \
   X(Object*, PyVectorcall_Call, (Object*, Object*, Object*))      \
@@ -123,12 +125,13 @@ struct TypeSpec {
   X(Object*, PyWeakref_GetObject, (Object*))
 
 // Type objects and singletons: the symbol is the object.
-#define FLARE_PYTHON_OBJECTS(X)                                                                  \
-  X(PyBaseObject_Type)                                                                           \
-  X(PyType_Type)                                                                                 \
-  X(PyFunction_Type) X(PyModule_Type) X(PyUnicode_Type) X(PyTuple_Type) X(PyList_Type)           \
-      X(PyLong_Type) X(PyFloat_Type) X(PyDict_Type) X(PyStaticMethod_Type) X(PyClassMethod_Type) \
-          X(PyWrapperDescr_Type) X(_Py_NoneStruct) X(_Py_NotImplementedStruct)
+#define FLARE_PYTHON_OBJECTS(X)                                                                    \
+  X(PyBaseObject_Type)                                                                             \
+  X(PyType_Type)                                                                                   \
+  X(PyFunction_Type)                                                                               \
+  X(PyModule_Type) X(PyUnicode_Type) X(PyTuple_Type) X(PyList_Type) X(PyLong_Type) X(PyFloat_Type) \
+      X(PyDict_Type) X(PyStaticMethod_Type) X(PyClassMethod_Type) X(PyWrapperDescr_Type)           \
+          X(_Py_NoneStruct) X(_Py_NotImplementedStruct)
 
 // Exceptions: the symbol is a pointer to the object.
 #define FLARE_PYTHON_EXCEPTIONS(X) X(PyExc_TypeError) X(PyExc_StopIteration)

@@ -3,6 +3,7 @@ set(FLARE_PYTHON_SOURCES
   python/api_list.cc
   python/attach.cc
   python/gc_callback.cc
+  python/import_watch.cc
   python/optimizer_steps.cc
   python/python_api.cc
   python/subclasses.cc

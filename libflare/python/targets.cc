@@ -6,6 +6,7 @@
 
 #include "libflare/python/api_list.h"
 #include "libflare/python/gc_callback.h"
+#include "libflare/python/import_watch.h"
 #include "libflare/python/optimizer_steps.h"
 #include "libflare/python/python_api.h"
 #include "libflare/python/subclasses.h"
@@ -28,7 +29,12 @@ constexpr int kNameBytes = 256;
 bool g_settled[kMaxTargets];  // attached, or found not to exist
 bool g_busy = false;
 
-enum class Readiness { kAbsent, kImporting, kReady };
+enum class Readiness {
+  kAbsent,
+  kImporting,  // and we shall be told when that ends
+  kUnwatched,  // importing, and we have to look again
+  kReady,
+};
 
 Readiness ReadinessOf(const char* module_name) {
   Object* module = LoadedModule(module_name);
@@ -38,7 +44,8 @@ Readiness ReadinessOf(const char* module_name) {
   Ref initializing(g_py.PyObject_GetAttrString(spec, "_initializing"));
   const int is_importing = initializing ? g_py.PyObject_IsTrue(initializing.get()) : 0;
   g_py.PyErr_Clear();
-  return is_importing > 0 ? Readiness::kImporting : Readiness::kReady;
+  if (is_importing <= 0) return Readiness::kReady;
+  return WatchImport(spec, AttachTargets) ? Readiness::kImporting : Readiness::kUnwatched;
 }
 
 bool IsInTorch(const char* module_name) { return strncmp(module_name, "torch.", 6) == 0; }
@@ -153,22 +160,25 @@ bool Attach(const Target& target) {
   return AttachFunction(module, target) || strcmp(target.module, "__main__") != 0;
 }
 
-// One look at everything not settled. Returns whether a module is in the middle of its import.
-bool Pass(bool* settled_any) {
+// One look at everything not settled; *progress: something is attached or about to be. Returns
+// whether a module is in an import whose end we shall not be told of.
+bool Pass(bool* progress) {
   const Readiness torch = ReadinessOf("torch");
-  bool importing = torch == Readiness::kImporting;
+  bool unwatched = torch == Readiness::kUnwatched;
+  *progress = torch == Readiness::kImporting;
   for (int i = 0; i < TargetCount() && i < kMaxTargets; ++i) {
     if (g_settled[i]) continue;
     const Target& target = TargetAt(i);
     // Parts of torch are left alone until all of it is there.
     if (IsInTorch(target.module) && torch != Readiness::kReady) continue;
     const Readiness readiness = ReadinessOf(target.module);
-    importing = importing || readiness == Readiness::kImporting;
+    unwatched = unwatched || readiness == Readiness::kUnwatched;
+    if (readiness == Readiness::kImporting) *progress = true;
     if (readiness != Readiness::kReady) continue;
     g_settled[i] = Attach(target);
-    *settled_any = *settled_any || g_settled[i];
+    *progress = *progress || g_settled[i];
   }
-  return importing;
+  return unwatched;
 }
 
 }  // namespace
@@ -184,10 +194,10 @@ void AttachTargets() {
   g_busy = true;
   {
     ErrorStash stash;
-    bool settled_any = false;
-    if (Pass(&settled_any)) {
+    bool progress;
+    if (Pass(&progress)) {
       g_passes_left = kPatience;
-    } else if (settled_any || g_passes_left == 0) {
+    } else if (progress || g_passes_left == 0) {
       g_passes_left = 0;
     } else {
       --g_passes_left;

@@ -93,6 +93,7 @@ class Runner:
 
     def __init__(self, folder):
         self.folder = folder
+        self.waking = {"FLARE_FORCE": "1"}
         self.program = os.path.join(folder, "program.py")
         self._runs = 0
 
@@ -110,7 +111,7 @@ class Runner:
         # One core each: the machine is small, and sums must not depend on the number of threads.
         env.update(OMP_NUM_THREADS="1", PYTHONHASHSEED="0", **variables)
         if traced:
-            env.update(LD_PRELOAD=LIBRARY, FLARE_FORCE="1", FLARE_DIR=segments)
+            env.update(self.waking, LD_PRELOAD=LIBRARY, FLARE_DIR=segments)
             if api:
                 env["FLARE_PYTHON_API"] = api
         done = subprocess.run(arguments, env=env, cwd=self.folder, capture_output=True, text=True,
@@ -118,17 +119,17 @@ class Runner:
         traces = [Trace.load(path) for path in sorted(glob.glob(os.path.join(segments, "*.seg")))]
         return Result(done.stdout, done.stderr, done.returncode, traces)
 
-    def compare(self, arguments, api="", **variables):
-        """Runs it bare and traced; all that a user sees must be equal. Returns the one
-        trace."""
+    def compare(self, arguments, api="", status=0, **variables):
+        """Runs it bare and traced; all that a user sees must be equal. Returns the one trace."""
         bare = self.run(arguments, False, **variables)
+        assert bare.status == status, bare.stderr
         traced = self.run(arguments, True, api, **variables)
         assert _seen(traced) == _seen(bare)
         assert len(traced.traces) == 1, [t.pid for t in traced.traces]
         return traced.traces[0]
 
-    def compare_program(self, python, text, api="", **variables):
-        return self.compare([python, self.write(text)], api, **variables)
+    def compare_program(self, python, text, api="", status=0, **variables):
+        return self.compare([python, self.write(text)], api, status, **variables)
 
 
 def _seen(result):

@@ -117,7 +117,7 @@ try:
     finally: fails(2)
 except KeyError as e: print(e, e.__context__)
 middle("end")
-""", API)
+""", API, status=1)
     assert [call.flags for call in trace.of("user_call")] == [1, 1, 1, 1]  # failed
     assert trace.exception == ("KeyError", "'end'")
     assert trace.exit_code == 1
@@ -165,19 +165,50 @@ def test_names_that_lead_nowhere_do_nothing(runner, any_python):
     assert trace.parts["python"] == "active"
 
 
-def test_modules_are_wrapped_once_fully_imported(runner, any_python):
-    runner.write("import colorsys\ndef f(): return 1\nimport sched\nprint(type(f).__name__)\n"
-                 "class C:\n  def g(self): return 2\n", "late.py")
+def test_a_module_is_wrapped_when_its_import_is_complete(runner, any_python):
+    runner.write("""
+import colorsys
+def f(): return 1
+import sched  # f is there, the module is not complete: not wrapped yet
+f()
+class C:
+    def g(self): return 2
+spec = __spec__
+""", "late.py")
+    trace = runner.compare_program(any_python, """
+from late import f, C  # no event follows before the calls
+print(f(), C().g())
+import importlib, late
+print(late.spec, type(late.spec), late.spec is late.__spec__, late.spec._initializing)
+print(type(late.spec) is type(importlib.__spec__), vars(late.spec)["name"])
+importlib.reload(late)
+print(late.f())
+""", "late@f,late@C@g")
+    assert trace.calls() == {"late.f": 1, "late.C.g": 1}  # reloading makes functions anew
+
+
+def test_a_module_imported_by_function_call(runner, any_python):
+    runner.write("def f(): return 1\n", "late.py")
     trace = runner.compare_program(any_python, """
 import importlib
-late = importlib.import_module("late")
-import wave
-print(late.f() + late.C().g())
-try: import absent_module
-except ImportError as e: print(e)
+print(importlib.import_module("late").f())
+""", "late@f")
+    assert trace.calls() == {"late.f": 1}
+
+
+def test_a_module_whose_import_fails(runner, any_python):
+    runner.write("def f(): return 1\nimport sched\nraise ImportError('not now')\n", "late.py")
+    trace = runner.compare_program(any_python, """
+import sys
+for name in "late", "absent":
+    try: __import__(name)
+    except ImportError as e: print(e, name in sys.modules)
+open("late.py", "w").write("def f(): return 12345\\n")
+import late
 print(late.f())
-""", "late@f,late@C@g,absent_module@f")
-    assert trace.calls() == {"late.f": 2, "late.C.g": 1}
+open("late.py", "w").write("def f(): return 1\\nimport sched\\nraise ImportError('not now')\\n")
+""", "late@f,absent@f")
+    assert trace.calls() == {"late.f": 1}
 
 
 def test_many_calls_leak_nothing(runner, any_python):
