@@ -16,9 +16,7 @@ namespace {
 
 constexpr double kExplained = 0.5;      // share of the excess that names its cause
 constexpr double kCpuExplained = 0.25;  // on a machine with too few cores CPU time moves less
-constexpr double kMinCpuExcess = 0.04;
-constexpr double kSpinning = 0.9;       // CPU per wall time at which waiting cannot be told from work
-constexpr double kSpinningWait = 0.15;  // share of the step spent waiting for that to matter
+constexpr double kMinCpuExcess = 0.08;
 
 struct Blame {
   const char* cause;
@@ -27,12 +25,6 @@ struct Blame {
   std::string what;         // "computes"
   const char* action;
 };
-
-bool CpuSaysNothing(const SlowWindow& window) {
-  if (window.others_cpu_ns <= 0 || window.slow_cpu_ns <= 0) return true;
-  const double wait_share = 1 - window.others_own_ns / std::max(window.step_ns, 1.0);
-  return window.others_cpu_ns > kSpinning * window.step_ns && wait_share > kSpinningWait;
-}
 
 Blame CauseOf(const Job& job, const SlowWindow& window) {
   const double excess = window.slow_own_ns - window.others_own_ns;
@@ -48,7 +40,7 @@ Blame CauseOf(const Job& job, const SlowWindow& window) {
   const double cpu_excess = window.slow_cpu_ns - window.others_cpu_ns;
   const bool cpu_agrees = cpu_excess >= kCpuExplained * window.compute_excess_ns &&
                           cpu_excess >= kMinCpuExcess * window.others_cpu_ns;
-  if (CpuSaysNothing(window) || cpu_agrees) {
+  if (!window.cpu_tells || cpu_agrees) {
     return {"compute_slow", cpu_agrees ? 0.9 : 0.7, false, "computes longer",
             "Compare clock, temperature and other load of its node and device with the others', and "
             "whether it has more work to do (longer samples, more experts); move the rank if the "
@@ -98,8 +90,9 @@ void AddEvidence(const Job& job, const SlowWindow& window, Verdict* verdict) {
                             static_cast<double>(window.steps) / window.ranks));
   evidence.push_back(Number("Probability of that by chance, for any rank", "false_alarm",
                             window.false_alarm, "ratio", {}));
-  evidence.push_back(Number("Mean wait of the other ranks per step", "wait",
-                            window.wait_ns * 1e-6, "ms", {}));
+  evidence.push_back(Number("Longest wait for it in a single collective per step, median, mean over "
+                            "the other ranks",
+                            "wait", window.longest_ns * 1e-6, "ms", {}));
   if (window.slow_cpu_ns > 0 && window.others_cpu_ns > 0) {
     evidence.push_back(Number(who + ": CPU time of its process per step, median; expected: median "
                                     "of the others",
@@ -131,9 +124,9 @@ std::vector<Verdict> DetectFailSlow(const Job& job, uint64_t now_unix_ns,
                     PercentText(excess) + " more own time per step" +
                     (window->from_start ? ", in all steps seen" :
                      ", since step " + std::to_string(window->onset.value)) +
-                    "); each of the others waits " +
+                    "); it costs each of the others about " +
                     DurationText(static_cast<uint64_t>(window->wait_ns)) + " of each " +
-                    DurationText(static_cast<uint64_t>(window->step_ns)) + " step for it.";
+                    DurationText(static_cast<uint64_t>(window->step_ns)) + " step.";
   verdict.action = blame.action;
   verdict.ranks = {window->slow};
   const std::string& node = job.ranks.at(window->slow).node;

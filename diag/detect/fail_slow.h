@@ -26,9 +26,9 @@ struct FailSlowSettings {
   double min_charge_share = 0.6;   // of the wait of all ranks, charged to the slow one
   double min_step_share = 0.75;    // of the steps in which it is the last
   double min_own_excess = 0.12;    // of its own time over the median of the others
-  double min_wait_share = 0.05;    // of the step time that the others lose
+  double min_wait_share = 0.08;    // of the step time that the others lose
   double strict_false_alarm = 1e-6;
-  double weak_false_alarm = 1e-3;
+  double weak_false_alarm = 1e-4;
   uint64_t newest_step_ns = 10'000'000'000;  // older than this: the job no longer steps
 };
 

@@ -18,6 +18,8 @@ constexpr std::array<uint32_t, 8> kWindows = {8, 12, 16, 24, 36, 60, 100, 160};
 constexpr size_t kOnsetBlock = 8;
 constexpr double kTail = 4;           // a step's wait counts at most this many times the median
 constexpr double kStandsOut = 0.5;    // of its excess over the median must remain over the next
+constexpr double kSpinning = 0.9;       // CPU per wall time at which waiting cannot be told from work
+constexpr double kSpinningWait = 0.15;  // share of the step spent waiting for that to matter
 constexpr double kEachQuarter = 0.5;  // of the excess must show in each quarter of the window
 
 // One step as all ranks reported it.
@@ -25,6 +27,7 @@ struct Row {
   StepId step;
   std::vector<const RankStep*> by_rank;
   std::vector<double> caused_ns;
+  std::vector<double> longest_ns;
   double total_caused_ns = 0;
 };
 
@@ -42,7 +45,7 @@ std::vector<Row> CommonSteps(const Job& job, std::vector<Rank>* ranks) {
   }
   std::vector<Row> rows;
   for (auto& [step, row] : steps) {
-    if (row.size() == ranks->size()) rows.push_back({step, std::move(row), {}, 0});
+    if (row.size() == ranks->size()) rows.push_back({step, std::move(row), {}, {}, 0});
   }
   return rows;
 }
@@ -59,15 +62,22 @@ void ChargeByTotals(Row* row) {
         static_cast<double>(step->communication_ns - row->by_rank[least]->communication_ns);
   }
   row->total_caused_ns = row->caused_ns[least];
+  row->longest_ns[least] =
+      row->total_caused_ns / static_cast<double>(row->by_rank.size() - 1);
 }
 
+// Charges the steps that windows can reach.
 void Charge(const Job& job, const std::vector<Rank>& ranks, std::vector<Row>* rows) {
+  const size_t reach = std::min<size_t>(rows->size(), kWindows.back());
+  const auto begin = rows->end() - static_cast<ptrdiff_t>(reach);
   std::map<StepId, StepWait> waits;
-  for (StepWait& wait : WaitCaused(job, rows->front().step, rows->back().step)) {
+  for (StepWait& wait : WaitCaused(job, begin->step, rows->back().step)) {
     waits[wait.step] = std::move(wait);
   }
-  for (Row& row : *rows) {
+  for (auto it = begin; it != rows->end(); ++it) {
+    Row& row = *it;
     row.caused_ns.assign(ranks.size(), 0);
+    row.longest_ns.assign(ranks.size(), 0);
     const auto wait = waits.find(row.step);
     if (wait == waits.end() || wait->second.total_ns == 0) {
       ChargeByTotals(&row);
@@ -77,6 +87,10 @@ void Charge(const Job& job, const std::vector<Rank>& ranks, std::vector<Row>* ro
       const auto caused = wait->second.caused.find(ranks[r]);
       if (caused != wait->second.caused.end()) {
         row.caused_ns[r] = static_cast<double>(caused->second);
+      }
+      const auto longest = wait->second.longest.find(ranks[r]);
+      if (longest != wait->second.longest.end()) {
+        row.longest_ns[r] = static_cast<double>(longest->second);
       }
     }
     row.total_caused_ns = static_cast<double>(wait->second.total_ns);
@@ -172,6 +186,27 @@ std::vector<double> CutCharges(const std::vector<Row>& rows, size_t begin, doubl
   return charges;
 }
 
+// Whether any rank's own time stands out at all: much cheaper than charging every collective.
+bool AnyoneStandsOut(const std::vector<Row>& rows, size_t begin, double least_excess) {
+  std::vector<double> own;
+  for (size_t r = 0; r < rows[begin].by_rank.size(); ++r) {
+    own.push_back(MedianOver(rows, begin, rows.size(), [&](const Row& row) {
+      return static_cast<double>(OwnNs(*row.by_rank[r]));
+    }));
+  }
+  const auto largest = std::max_element(own.begin(), own.end());
+  const double most = *largest;
+  own.erase(largest);
+  return most >= (1 + least_excess) * Median(std::move(own));
+}
+
+// Ranks that spin while they wait use the CPU like one that works.
+bool CpuTells(const SlowWindow& window) {
+  if (window.others_cpu_ns <= 0 || window.slow_cpu_ns <= 0) return false;
+  const double wait_share = 1 - window.others_own_ns / std::max(window.step_ns, 1.0);
+  return window.others_cpu_ns <= kSpinning * window.step_ns || wait_share <= kSpinningWait;
+}
+
 std::optional<SlowWindow> Judge(const std::vector<Row>& rows, const std::vector<Rank>& ranks,
                                 size_t begin, const FailSlowSettings& settings) {
   double total = 0;
@@ -191,9 +226,11 @@ std::optional<SlowWindow> Judge(const std::vector<Row>& rows, const std::vector<
   window.step_ns = MedianOver(rows, begin, rows.size(), [&](const Row& row) {
     return static_cast<double>(row.by_rank[slow]->duration_ns);
   });
-  window.wait_ns = MedianOver(rows, begin, rows.size(), [&](const Row& row) {
+  const double summed_ns = MedianOver(rows, begin, rows.size(), [&](const Row& row) {
     return row.caused_ns[slow] / static_cast<double>(ranks.size() - 1);
   });
+  window.longest_ns = MedianOver(rows, begin, rows.size(),
+                                 [&](const Row& row) { return row.longest_ns[slow]; });
   const Excess own = ExcessOf(rows, begin, rows.size(), slow, OwnNs);
   window.slow_own_ns = own.slow;
   window.others_own_ns = own.others;
@@ -201,7 +238,6 @@ std::optional<SlowWindow> Judge(const std::vector<Row>& rows, const std::vector<
   if (window.false_alarm > settings.weak_false_alarm ||
       window.charge_share < settings.min_charge_share ||
       window.steps_last < settings.min_step_share * window.steps ||
-      window.wait_ns < settings.min_wait_share * window.step_ns ||
       excess < settings.min_own_excess * own.others ||
       own.slow - own.next < kStandsOut * excess ||
       !ShowsInEachQuarter(rows, begin, slow, settings.min_own_excess)) {
@@ -219,6 +255,12 @@ std::optional<SlowWindow> Judge(const std::vector<Row>& rows, const std::vector<
   window.data_excess_ns = data.slow - data.others;
   window.slow_cpu_ns = cpu.slow;
   window.others_cpu_ns = cpu.others;
+  window.cpu_tells = CpuTells(window);
+  window.wait_ns = window.longest_ns;
+  if (window.cpu_tells) {
+    window.wait_ns = std::max(window.wait_ns, std::min({summed_ns, excess, cpu.slow - cpu.others}));
+  }
+  if (window.wait_ns < settings.min_wait_share * window.step_ns) return std::nullopt;
   window.first = rows[begin].step;
   window.last = rows.back().step;
   window.end_unix_ns = EndOf(rows.back());
@@ -235,7 +277,7 @@ std::optional<SlowWindow> FindSlowWindow(const Job& job, uint64_t now_unix_ns,
   if (ranks.size() < 2 || rows.size() < settings.min_steps) return std::nullopt;
   const uint64_t newest = EndOf(rows.back());
   if (now_unix_ns > newest + settings.newest_step_ns) return std::nullopt;
-  Charge(job, ranks, &rows);
+  bool charged = false;
   std::optional<SlowWindow> best;
   for (uint32_t steps : kWindows) {
     if (steps < settings.min_steps || steps > settings.max_steps || steps > rows.size()) continue;
@@ -243,6 +285,9 @@ std::optional<SlowWindow> FindSlowWindow(const Job& job, uint64_t now_unix_ns,
     // Of very short steps not enough are kept to fill the span; then half of it must do.
     const uint64_t span = steps == kWindows.back() ? settings.min_span_ns / 2 : settings.min_span_ns;
     if (newest < rows[begin].by_rank.front()->start_unix_ns + span) continue;
+    if (!AnyoneStandsOut(rows, begin, settings.min_own_excess)) continue;
+    if (!charged) Charge(job, ranks, &rows);
+    charged = true;
     const std::optional<SlowWindow> window = Judge(rows, ranks, begin, settings);
     if (window && (!best || window->false_alarm < best->false_alarm)) best = window;
   }

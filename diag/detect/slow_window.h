@@ -21,10 +21,14 @@ struct SlowWindow {
   double false_alarm = 1;     // probability of steps_last or more by chance, for any rank and window
   double charge_share = 0;    // of all waiting
   double step_ns = 0;
-  double wait_ns = 0;         // mean over the other ranks
+  // What each of the others loses, at least: `longest_ns`, or more where CPU time tells: the least of
+  // summed wait, own excess and CPU excess.
+  double wait_ns = 0;
+  double longest_ns = 0;      // largest wait in a single collective, mean over the others
   double slow_own_ns = 0, others_own_ns = 0;  // of the others: median over ranks
   double compute_excess_ns = 0, data_excess_ns = 0;
   double slow_cpu_ns = 0, others_cpu_ns = 0;  // 0 unknown
+  bool cpu_tells = false;     // CPU time is known, and the others do not spin while they wait
   uint64_t since_unix_ns = 0;  // begin of the slowness, as far as steps are kept
   uint64_t end_unix_ns = 0;
   StepId onset;                // first slow step

@@ -98,6 +98,7 @@ std::vector<StepWait> WaitCaused(const Job& job, StepId first, StepId last) {
     }
   }
   std::map<StepId, CommCharges> by_step;
+  std::map<StepId, std::map<Rank, uint64_t>> longest_by_step;
   for (const auto& [comm, sequences] : collectives) {
     const size_t expected = ExpectedMembers(job, comm, users);
     if (expected < 2) continue;
@@ -107,15 +108,19 @@ std::vector<StepWait> WaitCaused(const Job& job, StepId first, StepId last) {
           arrivals.begin(), arrivals.end(),
           [](const Arrival& a, const Arrival& b) { return a.duration_us < b.duration_us; });
       auto& ranks = by_step[late.step][comm];
-      double longest = 0;
+      double longest = 0, sum = 0;
       for (const Arrival& arrival : arrivals) {
         const double waited = 1e3 * (arrival.duration_us - late.duration_us);
         if (waited <= 0) continue;
         ranks[arrival.rank].waited_ns[late.rank] += waited;
         ranks[late.rank].caused_ns += waited;
         longest = std::max(longest, waited);
+        sum += waited;
       }
       ranks[late.rank].longest_ns += longest;
+      uint64_t& largest_mean = longest_by_step[late.step][late.rank];
+      largest_mean = std::max(largest_mean,
+                              static_cast<uint64_t>(sum / static_cast<double>(expected - 1)));
     }
   }
   std::vector<StepWait> result;
@@ -128,6 +133,7 @@ std::vector<StepWait> WaitCaused(const Job& job, StepId first, StepId last) {
       wait.caused[rank] = whole;
       wait.total_ns += whole;
     }
+    wait.longest = std::move(longest_by_step[step]);
     result.push_back(std::move(wait));
   }
   return result;

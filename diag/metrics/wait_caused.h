@@ -24,6 +24,10 @@ struct StepWait {
   StepId step;                      // of the charged rank
   std::map<Rank, uint64_t> caused;  // ns that all others together waited for this rank; no zeros
   uint64_t total_ns = 0;            // sum of `caused`
+  // Of the ranks that arrived last: the largest wait in any single collective, as the mean over its
+  // other members. A lower bound of what the rank costs the step: asynchronous collectives see the
+  // same lateness again and again, so that their sum counts it more than once.
+  std::map<Rank, uint64_t> longest;
 };
 
 // Steps first to last (both included), in order; steps without a complete collective are missing.
