@@ -236,7 +236,7 @@ Clock::time_point EngineClient::Connection::NextWakeup() const {
   Clock::time_point next = Clock::now() + milliseconds(1000);
   if (!pending_steps_.empty()) next = std::min(next, next_flush_);
   if (link_ == Link::kDown) next = std::min(next, next_attempt_);
-  if (link_ == Link::kConnecting) next = std::min(next, Clock::now() + kConnectPoll);
+  if (link_ == Link::kConnecting) next = Clock::now();
   return next;
 }
 
@@ -315,7 +315,12 @@ void EngineClient::Connection::DriveLink() {
   }
   if (link_ == Link::kDown && now >= next_attempt_) BeginConnect();
   if (link_ == Link::kConnecting) {
-    const grpc_connectivity_state state = channel_->GetState(true);
+    // Waiting here and not on `wake_`: a channel makes progress only while some thread waits in gRPC.
+    grpc_connectivity_state state = channel_->GetState(true);
+    if (state != GRPC_CHANNEL_READY &&
+        channel_->WaitForStateChange(state, std::chrono::system_clock::now() + kConnectPoll)) {
+      state = channel_->GetState(false);
+    }
     if (state == GRPC_CHANNEL_READY) {
       OpenStream();
     } else if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || now >= connect_deadline_) {
