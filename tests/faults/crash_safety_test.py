@@ -41,8 +41,8 @@ def assert_each_step_stored_once(place, first_step=1):
     def stored_last():
         rows = place.steps() or []
         return all((rank, STEPS - 1) in rows for rank in range(RANKS))
-    harness.wait_until(stored_last, 30, f"the last step is stored; have {(place.steps() or [])[-3:]}, "
-                       f"{place.log('engine')}, {place.log('daemon')}")
+    harness.wait_until(stored_last, 30, lambda: f"the last step is stored; have {place.steps()[-3:]}\n"
+                       f"{place.log('engine')}\n{place.log('daemon')}")
     rows = place.steps()
     assert len(rows) == len(set(rows)), "steps stored twice"
     for rank in range(RANKS):

@@ -38,14 +38,14 @@ def preload_library():
 
 
 def wait_until(condition, seconds, what):
-    """The first true value of condition(); fails after `seconds`."""
+    """The first true value of condition(); fails after `seconds`. `what` may be a function."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         value = condition()
         if value:
             return value
         time.sleep(POLL_S)
-    raise AssertionError(f"not within {seconds} s: {what}")
+    raise AssertionError(f"not within {seconds} s: {what() if callable(what) else what}")
 
 
 def torchrun(nproc):
@@ -206,7 +206,7 @@ class JobRun:
         def seen():
             assert self.process.poll() is None or self.events(name), self.text()
             return self.events(name)
-        return wait_until(seen, seconds, f"event {name}\n{self.text()}")[0]
+        return wait_until(seen, seconds, lambda: f"event {name}\n{self.text()}")[0]
 
     def wait_for_finding(self, match, seconds):
         """(version, finding) of the first version of the report with a finding that matches."""
@@ -216,8 +216,8 @@ class JobRun:
                     if match(finding):
                         return version, finding
             return None
-        return wait_until(seen, seconds,
-                          f"the finding; so far {self.all_findings()}\n{self.text()}")
+        return wait_until(seen, seconds, lambda: f"the finding; so far {self.all_findings()}\n"
+                          f"{self.text()}")
 
     def all_findings(self, until=float("inf")):
         """Every different thing ever said, briefly."""

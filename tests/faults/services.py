@@ -29,14 +29,14 @@ class Services:
 
     def start_engine(self):
         self._start("engine", [harness.program("flare-engine"), "--listen", self.address,
-                               "--state", str(self.run.state)])
+                               "--state-dir", str(self.run.state)])
         harness.wait_until(lambda: answers(self.address) or self._gone("engine"), 20,
                            f"{self.address} answers")
         assert not self._gone("engine"), self.log("engine")
 
     def start_daemon(self):
         self._start("daemon", [harness.program("flared"), "--engine", self.address,
-                               "--state", str(self.run.folder / "daemon-state")])
+                               "--spool-dir", str(self.run.folder / "spool")])
 
     def _start(self, name, command):
         with open(self.run.folder / f"{name}.log", "ab") as log:
