@@ -30,7 +30,8 @@ struct Config {
 // Value of `name` in an environment block, or null. `environment` may be null.
 const char* FindVariable(const char* const* environment, const char* name);
 
-// Fills `config` from `environment`. `uid` names the default directory; `parent_pid` the default job.
+// Fills `config` from `environment`. `uid` names the default directory; `parent_pid` the default
+// job.
 void ReadConfig(const char* const* environment, uint32_t uid, int parent_pid, Config* config);
 
 // Parses decimal digits only. False on anything else or when the value exceeds `max`.

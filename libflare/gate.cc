@@ -34,8 +34,8 @@ constinit Gate* g_gate = &g_closed_gate;
 
 bool PrepareGate() {
   if (g_page != nullptr) return g_page->live != 0;
-  void* memory = mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                      -1, 0);
+  void* memory =
+      mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return false;
   GatePage* page = static_cast<GatePage*>(memory);
   g_wiped_by_kernel = madvise(memory, kPageBytes, MADV_WIPEONFORK) == 0;

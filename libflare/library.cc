@@ -11,9 +11,10 @@
 #include "libflare/python/attach.h"
 #endif
 
-// Load: every process that inherits LD_PRELOAD passes here, most of them no rank. Those pay a scan of
-// the environment and a few symbol look-ups. There is no unload: the library stays (-z nodelete), and
-// no object of it has a destructor, so that threads still running at exit find it whole.
+// Load: every process that inherits LD_PRELOAD passes here, most of them no rank. Those pay a scan
+// of the environment and a few symbol look-ups. There is no unload: the library stays (-z
+// nodelete), and no object of it has a destructor, so that threads still running at exit find it
+// whole.
 namespace flare {
 namespace {
 

@@ -10,7 +10,8 @@
 // and every answer may be missing. Slow path only.
 namespace flare {
 
-// The real ids, straight from the kernel: old C libraries keep a copy that a raw clone leaves stale.
+// The real ids, straight from the kernel: old C libraries keep a copy that a raw clone leaves
+// stale.
 int CurrentPid();
 int CurrentTid();
 

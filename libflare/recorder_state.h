@@ -18,9 +18,9 @@ namespace flare {
 // The page that a forked child sees as zeros. `gate` first: hooks read only that.
 struct GatePage {
   Gate gate;
-  uint32_t live;           // 1 in the process that made the page, 0 in its forked children
-  int32_t owner_pid;       // a vfork child shares the page but is another process
-  char* segment_begin;     // for the bus guard
+  uint32_t live;        // 1 in the process that made the page, 0 in its forked children
+  int32_t owner_pid;    // a vfork child shares the page but is another process
+  char* segment_begin;  // for the bus guard
   uint64_t segment_bytes;
 };
 
@@ -41,8 +41,8 @@ inline SegmentHeader* Header() { return g_gate->segment; }
 // True in the process that owns the segment: not in a child of fork, clone or vfork.
 bool OwnsSegment();
 
-// Maps the gate page of this process if there is none. False in a forked child of a process that had
-// one, and when memory is short.
+// Maps the gate page of this process if there is none. False in a forked child of a process that
+// had one, and when memory is short.
 bool PrepareGate();
 GatePage* CurrentGatePage();  // null when there is none
 

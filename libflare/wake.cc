@@ -156,10 +156,14 @@ const char* Wake() {
   const SegmentError error =
       CreateSegment(config.directory, name, config.threads, config.ring_events, &segment);
   switch (error) {
-    case SegmentError::kNone: break;
-    case SegmentError::kDirectory: return "the segment directory cannot be used";
-    case SegmentError::kSpace: return "no room for a segment";
-    default: return "the segment could not be made";
+    case SegmentError::kNone:
+      break;
+    case SegmentError::kDirectory:
+      return "the segment directory cannot be used";
+    case SegmentError::kSpace:
+      return "no room for a segment";
+    default:
+      return "the segment could not be made";
   }
   const TickSource source = ChooseTickSource();
   FillHeader(config, source_id, source, segment.header());
@@ -183,9 +187,12 @@ bool MayWake(WakeReason reason) {
     if (g_state.config.disabled) return false;
   }
   switch (g_state.config.source) {
-    case RankSource::kNone: return false;
-    case RankSource::kScheduler: return reason == WakeReason::kCall;
-    default: return true;
+    case RankSource::kNone:
+      return false;
+    case RankSource::kScheduler:
+      return reason == WakeReason::kCall;
+    default:
+      return true;
   }
 }
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-// Builds a text in a fixed buffer without allocating: what does not fit is cut, and the buffer always
-// ends in zero. Safe in signal handlers and before the C library is fully up.
+// Builds a text in a fixed buffer without allocating: what does not fit is cut, and the buffer
+// always ends in zero. Safe in signal handlers and before the C library is fully up.
 namespace flare {
 
 class BoundedText {

@@ -58,9 +58,8 @@ bool AllocateWhatFits(Segment* segment) {
     if (segment->ring_events > kMinRingEvents) {
       segment->ring_events /= 2;
     } else if (segment->thread_count > kMinThreadSlots) {
-      segment->thread_count = segment->thread_count / 2 > kMinThreadSlots
-                                  ? segment->thread_count / 2
-                                  : kMinThreadSlots;
+      segment->thread_count =
+          segment->thread_count / 2 > kMinThreadSlots ? segment->thread_count / 2 : kMinThreadSlots;
     } else {
       return false;
     }
@@ -111,8 +110,8 @@ SegmentError CreateSegment(const char* directory, const char* name, uint32_t thr
   const SegmentError directory_error = PrepareDirectory(directory);
   if (directory_error != SegmentError::kNone) return directory_error;
 
-  const int fd = open(segment->temporary_path,
-                      O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  const int fd =
+      open(segment->temporary_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return SegmentError::kCreate;
   segment->fd = MoveHigh(fd);
   struct stat status;
@@ -121,8 +120,7 @@ SegmentError CreateSegment(const char* directory, const char* name, uint32_t thr
     DiscardSegment(segment);
     return SegmentError::kSpace;
   }
-  void* base =
-      mmap(nullptr, segment->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd, 0);
+  void* base = mmap(nullptr, segment->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd, 0);
   if (base == MAP_FAILED) {
     DiscardSegment(segment);
     return SegmentError::kMap;

@@ -46,7 +46,8 @@ inline constexpr uint32_t kMinThreadSlots = 8;
 // nobody else can write to.
 SegmentError PrepareDirectory(const char* directory);
 
-// Creates `directory`/`name` under a temporary name, allocated, mapped, zeroed but for the geometry.
+// Creates `directory`/`name` under a temporary name, allocated, mapped, zeroed but for the
+// geometry.
 SegmentError CreateSegment(const char* directory, const char* name, uint32_t thread_count,
                            uint32_t ring_events, Segment* segment);
 

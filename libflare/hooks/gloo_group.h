@@ -7,10 +7,10 @@
 
 // Which communicator a process group of gloo is.
 //
-// Its identity is a hash of the prefixes under which its members meet in the rendezvous store, and of
-// its size: equal on all members, and no two groups of a job share it. The store is read through
-// functions that PyTorch exports. Where they are missing, groups are told apart by the order in which
-// this process made them, which holds for programs whose ranks all make the same groups.
+// Its identity is a hash of the prefixes under which its members meet in the rendezvous store, and
+// of its size: equal on all members, and no two groups of a job share it. The store is read through
+// functions that PyTorch exports. Where they are missing, groups are told apart by the order in
+// which this process made them, which holds for programs whose ranks all make the same groups.
 namespace flare {
 
 struct GlooGroup {

@@ -142,7 +142,8 @@ void Create(RealFunction* real, const void* caller, const void* frame, void* gro
 
 extern "C" {
 
-// --- Creation -------------------------------------------------------------------------------------
+// --- Creation
+// -------------------------------------------------------------------------------------
 
 void GlooCreate(void* group, void** store, int rank, int size, void** options)
     FLARE_HOOK(FLARE_GLOO_CREATE);
@@ -158,14 +159,15 @@ void GlooCreateBase(void* group, void** store, int rank, int size, void** option
   Create(&real, FLARE_CALLER, FLARE_FRAME, group, store, rank, size, options);
 }
 
-// --- Collectives ----------------------------------------------------------------------------------
+// --- Collectives
+// ----------------------------------------------------------------------------------
 
-#define FLARE_COLLECTIVE(name, symbol, parameters)  \
-  ObjectRef name parameters FLARE_HOOK(symbol);     \
+#define FLARE_COLLECTIVE(name, symbol, parameters) \
+  ObjectRef name parameters FLARE_HOOK(symbol);    \
   ObjectRef name parameters
 
-#define FLARE_LAUNCH(symbol, operation, reading, ...)                                      \
-  static constinit RealFunction real(symbol);                                              \
+#define FLARE_LAUNCH(symbol, operation, reading, ...) \
+  static constinit RealFunction real(symbol);         \
   return Launch(&real, FLARE_CALLER, FLARE_FRAME, operation, Reading reading, __VA_ARGS__)
 
 FLARE_COLLECTIVE(GlooBroadcast, FLARE_GLOO_BROADCAST,
@@ -188,8 +190,8 @@ FLARE_COLLECTIVE(GlooAllReduceSparse, FLARE_GLOO_ALLREDUCE_SPARSE,
 
 FLARE_COLLECTIVE(GlooAllReduceCoalesced, FLARE_GLOO_ALLREDUCE_COALESCED,
                  (const void* group, const VectorRef* tensors, const void* options)) {
-  FLARE_LAUNCH(FLARE_GLOO_ALLREDUCE_COALESCED, Operation::kAllReduce, ({.tensors = tensors}),
-               group, tensors, options);
+  FLARE_LAUNCH(FLARE_GLOO_ALLREDUCE_COALESCED, Operation::kAllReduce, ({.tensors = tensors}), group,
+               tensors, options);
 }
 
 FLARE_COLLECTIVE(GlooReduce, FLARE_GLOO_REDUCE,
@@ -208,8 +210,8 @@ FLARE_COLLECTIVE(GlooAllGather, FLARE_GLOO_ALLGATHER,
 FLARE_COLLECTIVE(GlooAllGatherBase, FLARE_GLOO_ALLGATHER_BASE,
                  (const void* group, const TensorRef* output, const TensorRef* input,
                   const void* options)) {
-  FLARE_LAUNCH(FLARE_GLOO_ALLGATHER_BASE, Operation::kAllGather, ({.tensor = input}), group,
-               output, input, options);
+  FLARE_LAUNCH(FLARE_GLOO_ALLGATHER_BASE, Operation::kAllGather, ({.tensor = input}), group, output,
+               input, options);
 }
 
 FLARE_COLLECTIVE(GlooAllGatherCoalesced, FLARE_GLOO_ALLGATHER_COALESCED,
@@ -267,8 +269,8 @@ FLARE_COLLECTIVE(GlooReduceScatterTensors, FLARE_GLOO_REDUCE_SCATTER_TENSORS,
 FLARE_COLLECTIVE(GlooAllToAll, FLARE_GLOO_ALLTOALL,
                  (const void* group, const VectorRef* outputs, const VectorRef* inputs,
                   const void* options)) {
-  FLARE_LAUNCH(FLARE_GLOO_ALLTOALL, Operation::kAllToAll,
-               ({.tensors = inputs, .may_differ = true}), group, outputs, inputs, options);
+  FLARE_LAUNCH(FLARE_GLOO_ALLTOALL, Operation::kAllToAll, ({.tensors = inputs, .may_differ = true}),
+               group, outputs, inputs, options);
 }
 
 FLARE_COLLECTIVE(GlooAllToAllBase, FLARE_GLOO_ALLTOALL_BASE,
@@ -300,7 +302,8 @@ void GlooMonitoredBarrier(const void* group, const void* options, bool wait_all_
   if (launched) LaunchEnd();
 }
 
-// --- Point to point -------------------------------------------------------------------------------
+// --- Point to point
+// -------------------------------------------------------------------------------
 
 ObjectRef GlooSend(void* group, const VectorRef* tensors, int rank, int tag)
     FLARE_HOOK(FLARE_GLOO_SEND);
@@ -338,7 +341,8 @@ bool GlooRecvWait(void* work, int64_t timeout_ms) {
   return WaitFor(&real, FLARE_CALLER, FLARE_FRAME, work, timeout_ms);
 }
 
-// --- From launch to completion --------------------------------------------------------------------
+// --- From launch to completion
+// --------------------------------------------------------------------
 
 uint32_t GlooNextTag(void* group) FLARE_HOOK(FLARE_GLOO_NEXT_TAG);
 uint32_t GlooNextTag(void* group) {
@@ -356,12 +360,12 @@ void GlooEnqueue(void* group, void** work) {
   reinterpret_cast<void (*)(void*, void**)>(real.Get(FLARE_CALLER))(group, work);
 }
 
-#define FLARE_EXECUTE(symbol)                                              \
-  static constinit RealFunction real(symbol);                              \
+#define FLARE_EXECUTE(symbol)                                                       \
+  static constinit RealFunction real(symbol);                                       \
   const auto function = reinterpret_cast<void (*)(void**)>(real.Get(FLARE_CALLER)); \
-  Execution execution;                                                     \
-  ExecuteBegin(*work, FLARE_FRAME, &execution);                            \
-  function(work);                                                          \
+  Execution execution;                                                              \
+  ExecuteBegin(*work, FLARE_FRAME, &execution);                                     \
+  function(work);                                                                   \
   ExecuteEnd(execution)
 
 void GlooExecute(void** work) FLARE_HOOK(FLARE_GLOO_EXECUTE);

@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kHelperStackBytes = 4096;
 
 struct Launch {
-  const void* group = nullptr;  // null: none under way
+  const void* group = nullptr;   // null: none under way
   const void* real = nullptr;    // what the launch forwards to
   const void* helper = nullptr;  // what its last helper forwards to: helpers have helpers
   uint64_t frame = 0;
@@ -79,8 +79,9 @@ void ShowCompletion(CommSlot* slot, uint32_t tags) {
 
 }  // namespace
 
-// Decided by the place of the call, not by the stack alone: a launch that an exception cut short still
-// looks as if it were under way, and must not swallow what is called from a deeper stack later.
+// Decided by the place of the call, not by the stack alone: a launch that an exception cut short
+// still looks as if it were under way, and must not swallow what is called from a deeper stack
+// later.
 bool IsHelperCall(const void* group, const Site& site) {
   if (t_launch.group != group) return false;
   const uint64_t frame = reinterpret_cast<uintptr_t>(site.frame);

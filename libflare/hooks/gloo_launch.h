@@ -5,8 +5,8 @@
 
 #include "libflare/recorder.h"
 
-// What the current thread is launching on a gloo process group, from the call of a collective to the
-// hand-over of its work to gloo's own threads.
+// What the current thread is launching on a gloo process group, from the call of a collective to
+// the hand-over of its work to gloo's own threads.
 //
 //   allreduce(...)              LaunchBegin: operation, bytes
 //     nextTag()                 LaunchTag: the sequence number
@@ -16,13 +16,14 @@
 //
 // One collective may be carried out by another one of the same group, and one launch may hand over
 // several works: each has its own sequence number and is a collective of its own. A launch that an
-// exception cut short is overwritten by the next. All functions do nothing when nothing is recorded.
+// exception cut short is overwritten by the next. All functions do nothing when nothing is
+// recorded.
 namespace flare {
 
 enum class LaunchStyle : uint8_t {
-  kQueued,   // hands work over
-  kBatch,    // hands several works over, by calling the single collective for each
-  kBlocking, // does its work in the call itself
+  kQueued,    // hands work over
+  kBatch,     // hands several works over, by calling the single collective for each
+  kBlocking,  // does its work in the call itself
 };
 
 // Where a hook was called and what it forwards to. A call that comes out of the function which the
@@ -50,8 +51,8 @@ void ExecuteEnd(const Execution& execution);
 // The work that this thread executes has ended in an error.
 void ExecuteFailed();
 
-// Point to point: `call` has all but the communicator and the sequence number. The wait for `work` is
-// then an execution like that of a collective.
+// Point to point: `call` has all but the communicator and the sequence number. The wait for `work`
+// is then an execution like that of a collective.
 void TransferLaunch(const void* group, const Call& call, const void* work);
 
 // True when a call only helps to carry out the one under way: no event of its own.

@@ -6,8 +6,8 @@
 #include "libflare/recorder.h"
 #include "libflare/tensor_layout.h"
 
-// PyTorch's objects as the gloo hooks see them: opaque, passed on as they came, read only where their
-// layout is part of the C++ ABI (vectors, smart pointers) or was measured (tensors).
+// PyTorch's objects as the gloo hooks see them: opaque, passed on as they came, read only where
+// their layout is part of the C++ ABI (vectors, smart pointers) or was measured (tensors).
 namespace flare {
 
 // A c10::intrusive_ptr<T> returned by value. Like the real class it travels through memory: a copy

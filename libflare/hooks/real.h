@@ -5,10 +5,10 @@
 
 // The pointer to the function that a hook stands in for.
 //
-// Python loads libraries with local scope, where RTLD_NEXT does not look. So the search starts at the
-// library that called the hook: it goes through that library and what it depends on, which is where
-// the call would have gone without us. Any thread; the search is done once and may take the loader's
-// lock, afterwards Get is one load.
+// Python loads libraries with local scope, where RTLD_NEXT does not look. So the search starts at
+// the library that called the hook: it goes through that library and what it depends on, which is
+// where the call would have gone without us. Any thread; the search is done once and may take the
+// loader's lock, afterwards Get is one load.
 namespace flare {
 
 class RealFunction {
@@ -29,9 +29,10 @@ class RealFunction {
   std::atomic<void*> pointer_{nullptr};
 };
 
-// Start of the exported function that `address` lies in; null when it lies in none. `in_this_library`
-// says whether the address is ours. The answer is remembered for a few addresses, which are to be
-// those of call sites; the first answer takes about a millisecond in a large library.
+// Start of the exported function that `address` lies in; null when it lies in none.
+// `in_this_library` says whether the address is ours. The answer is remembered for a few addresses,
+// which are to be those of call sites; the first answer takes about a millisecond in a large
+// library.
 struct CodePlace {
   const void* function;
   bool in_this_library;

@@ -7,8 +7,8 @@
 #include "libflare/core/segment_layout.h"
 #include "libflare/recorder.h"
 
-// Remembers what was asked for between the launch of a piece of work and its execution, which happen
-// on different threads and have only the work's address in common.
+// Remembers what was asked for between the launch of a piece of work and its execution, which
+// happen on different threads and have only the work's address in common.
 //
 // Fixed size, no locks, never waits. An address stands for one work at a time: its owner puts it in
 // before the other thread can see it, and whoever takes it out is the only one. Work that is never

@@ -42,8 +42,8 @@ extern "C" void* realloc(void* memory, size_t bytes) {
 namespace flare {
 namespace {
 
-// From here on only the end of the process is allowed. Not the kernel's strict mode: that also forbids reading the
-// time-stamp counter, and with it every clock.
+// From here on only the end of the process is allowed. Not the kernel's strict mode: that also
+// forbids reading the time-stamp counter, and with it every clock.
 bool ForbidSystemCalls() {
   sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -66,26 +66,28 @@ void RecordOne(uint64_t sequence, CommSlot* slot) {
 
 TEST(HotPathTest, RecordsWithoutMemoryOrSystemCalls) {
   EXPECT_EQ(RunAsRank([]() -> std::string {
-    CommSlot* slot = OpenCommunicator(3, "group", 0, 2);
-    RecordOne(0, slot);  // claims the slot of this thread
-    const ThreadSlot* thread = MySlot();
-    const long before = g_allocations.load();
-    FLARE_REQUIRE(ForbidSystemCalls());
-    for (uint64_t i = 0; i < 100'000; ++i) RecordOne(i, slot);
-    const long allocations = g_allocations.load() - before;
-    syscall(SYS_exit_group, allocations == 0 && thread->head.load() == 64 ? 0 : 1);
-    return "still here";
-  }), "");
+              CommSlot* slot = OpenCommunicator(3, "group", 0, 2);
+              RecordOne(0, slot);  // claims the slot of this thread
+              const ThreadSlot* thread = MySlot();
+              const long before = g_allocations.load();
+              FLARE_REQUIRE(ForbidSystemCalls());
+              for (uint64_t i = 0; i < 100'000; ++i) RecordOne(i, slot);
+              const long allocations = g_allocations.load() - before;
+              syscall(SYS_exit_group, allocations == 0 && thread->head.load() == 64 ? 0 : 1);
+              return "still here";
+            }),
+            "");
 }
 
 // That the test above can fail.
 TEST(HotPathTest, HarmlessSystemCallIsCaughtToo) {
   EXPECT_NE(RunAsRank([]() -> std::string {
-    FLARE_REQUIRE(ForbidSystemCalls());
-    syscall(SYS_getppid);
-    syscall(SYS_exit_group, 0);
-    return "";
-  }), "");
+              FLARE_REQUIRE(ForbidSystemCalls());
+              syscall(SYS_getppid);
+              syscall(SYS_exit_group, 0);
+              return "";
+            }),
+            "");
 }
 
 TEST(HotPathTest, InactiveHooksCostOneLoadAndNoMemory) {

@@ -8,8 +8,9 @@
 #include "libflare/recorder_state.h"
 
 // A forked child that wakes as a rank and runs `body`, since a process wakes at most once. `body`
-// returns what is wrong, "" when all is well; so does RunAsRank, which also tells a child that died.
-// `settings` are environment variables; the segment lies in a fresh folder that is removed afterwards.
+// returns what is wrong, "" when all is well; so does RunAsRank, which also tells a child that
+// died. `settings` are environment variables; the segment lies in a fresh folder that is removed
+// afterwards.
 namespace flare {
 
 struct RankSettings {
@@ -20,7 +21,8 @@ struct RankSettings {
 std::string RunAsRank(const std::function<std::string()>& body,
                       const RankSettings& settings = RankSettings());
 
-// Runs `body` in a child made by fork, or by the bare system call, and waits. Its exit status, or -1.
+// Runs `body` in a child made by fork, or by the bare system call, and waits. Its exit status, or
+// -1.
 int RunInFork(const std::function<int()>& body);
 int RunInRawClone(const std::function<int()>& body);
 
