@@ -27,6 +27,44 @@ ROOT = Path(__file__).resolve().parents[2]
 EVENT_BYTES = 64
 
 
+class MessageMeter:
+    """Tells the messages of one gRPC connection apart, by the first field of each: bytes per kind."""
+
+    PREFACE_BYTES, FRAME_HEADER_BYTES, PREFIX_BYTES = 24, 9, 5
+    KINDS = {0x0a: "hello", 0x12: "batches", 0x1a: "states"}
+
+    def __init__(self, totals: dict):
+        self.totals = totals
+        self.raw, self.message = bytearray(), bytearray()
+        self.skip = self.PREFACE_BYTES
+
+    def feed(self, data: bytes) -> None:
+        self.raw += data
+        if self.skip:
+            if len(self.raw) < self.skip:
+                return
+            del self.raw[:self.skip]
+            self.skip = 0
+        while len(self.raw) >= self.FRAME_HEADER_BYTES:
+            length = int.from_bytes(self.raw[:3], "big")
+            if len(self.raw) < self.FRAME_HEADER_BYTES + length:
+                return
+            if self.raw[3] == 0:  # DATA
+                self.message += self.raw[self.FRAME_HEADER_BYTES:self.FRAME_HEADER_BYTES + length]
+                self._count_messages()
+            del self.raw[:self.FRAME_HEADER_BYTES + length]
+
+    def _count_messages(self) -> None:
+        while len(self.message) >= self.PREFIX_BYTES:
+            length = int.from_bytes(self.message[1:self.PREFIX_BYTES], "big")
+            if len(self.message) < self.PREFIX_BYTES + length:
+                return
+            first = self.message[self.PREFIX_BYTES] if length else 0
+            kind = self.KINDS.get(first, "other")
+            self.totals[kind] = self.totals.get(kind, 0) + self.PREFIX_BYTES + length
+            del self.message[:self.PREFIX_BYTES + length]
+
+
 class CountingProxy(threading.Thread):
     """Forwards every connection to `target_port` and counts payload in both directions."""
 
@@ -34,6 +72,8 @@ class CountingProxy(threading.Thread):
         super().__init__(daemon=True)
         self.target_port = target_port
         self.to_engine = self.to_daemon = 0
+        self.kinds: dict[str, int] = {}
+        self.meters: dict[socket.socket, MessageMeter] = {}
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
 
@@ -47,6 +87,7 @@ class CountingProxy(threading.Thread):
                     daemon, _ = self.listener.accept()
                     engine = socket.create_connection(("127.0.0.1", self.target_port))
                     peers[daemon], peers[engine] = (engine, True), (daemon, False)
+                    self.meters[daemon] = MessageMeter(self.kinds)
                     selector.register(daemon, selectors.EVENT_READ)
                     selector.register(engine, selectors.EVENT_READ)
                 else:
@@ -69,6 +110,7 @@ class CountingProxy(threading.Thread):
                 end.close()
         elif upward:
             self.to_engine += len(data)
+            self.meters[source].feed(data)
         else:
             self.to_daemon += len(data)
 
@@ -97,32 +139,27 @@ def wait_until_settled(proxy: CountingProxy, most_s: float = 5) -> None:
         time.sleep(0.5)
 
 
-def recorded(args, segment_dir: str) -> tuple[int, int]:
-    """Events and steps in the black boxes of the ranks."""
-    events = steps = 0
-    for path in Path(segment_dir).glob("*.seg"):
-        done = subprocess.run([args.build_dir / "tests" / "segment_peek", path],
-                              capture_output=True, text=True, check=False)
-        if done.returncode == 0:
-            facts = json.loads(done.stdout)
-            events += facts["events"] + facts["dropped"]
-            steps += facts["step"]
-    return events, steps
-
-
 class SegmentWatch(threading.Thread):
-    """Largest counts seen: the daemon removes the segments of dead ranks."""
+    """The last counts seen in each black box: the daemon removes those of dead ranks."""
 
     def __init__(self, args, segment_dir: str):
         super().__init__(daemon=True)
         self.args, self.segment_dir = args, segment_dir
-        self.events = self.steps = 0
+        self.seen: dict[str, dict] = {}
         self.over = threading.Event()
 
     def run(self) -> None:
-        while not self.over.wait(0.25):
-            events, steps = recorded(self.args, self.segment_dir)
-            self.events, self.steps = max(events, self.events), max(steps, self.steps)
+        while not self.over.wait(0.1):
+            for path in Path(self.segment_dir).glob("*.seg"):
+                done = subprocess.run([self.args.build_dir / "tests" / "segment_peek", path],
+                                      capture_output=True, text=True, check=False)
+                if done.returncode == 0:
+                    self.seen[path.name] = json.loads(done.stdout)
+
+    def events_per_step(self) -> float:
+        """As far as seen: the last look at a rank is a moment before its end."""
+        steps = sum(facts["step"] for facts in self.seen.values())
+        return sum(facts["events"] + facts["dropped"] for facts in self.seen.values()) / steps
 
 
 def run_job(args, segment_dir: str) -> float:
@@ -152,11 +189,14 @@ def measure(args, node: services.Services, segment_dir: str) -> dict:
     watch.join()
     sent, total_s = proxy.to_engine - set_up, time.monotonic() - start
     rank_steps = args.ranks * args.steps
+    batches, states = proxy.kinds.get("batches", 0), proxy.kinds.get("states", 0)
     return {"ranks": args.ranks, "steps": args.steps, "job_seconds": round(job_s, 1),
             "watched_seconds": round(total_s, 1), "set_up_bytes": set_up, "bytes_up": sent,
-            "bytes_down": proxy.to_daemon, "steps_counted": watch.steps, "events": watch.events,
+            "bytes_down": proxy.to_daemon, "messages_up": proxy.kinds,
             "bytes_per_rank_step": round(sent / rank_steps, 1),
-            "raw_bytes_per_rank_step": round(watch.events * EVENT_BYTES / rank_steps, 1)}
+            "batch_bytes_per_rank_step": round(batches / rank_steps, 1),
+            "state_bytes_per_rank_second": round(states / args.ranks / total_s, 1),
+            "raw_bytes_per_rank_step": round(watch.events_per_step() * EVENT_BYTES, 1)}
 
 
 def main() -> None:
@@ -175,9 +215,11 @@ def main() -> None:
     print(f"{result['ranks']} ranks, {result['steps']} steps in {result['job_seconds']} s; "
           f"{result['bytes_up']} bytes up, {result['bytes_down']} down, "
           f"{result['set_up_bytes']} before the job")
-    raw = result["raw_bytes_per_rank_step"]
-    print(f"per rank and step: {result['bytes_per_rank_step']:.0f} bytes; raw events would be "
-          f"{raw:.0f} ({raw / result['bytes_per_rank_step']:.1f} times as many)")
+    all_bytes, raw = result["bytes_per_rank_step"], result["raw_bytes_per_rank_step"]
+    print(f"per rank and step: {all_bytes:.0f} bytes, of which steps "
+          f"{result['batch_bytes_per_rank_step']:.0f}; states, which follow the clock: "
+          f"{result['state_bytes_per_rank_second']:.0f} per rank and second")
+    print(f"raw events would be {raw:.0f} per rank and step ({raw / all_bytes:.1f} times as many)")
 
 
 if __name__ == "__main__":
