@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "diag/cli/command.h"
+#include "diag/cli/command_process.h"
+#include "diag/cli/command_supervisor.h"
+#include "diag/cli/crash_guard.h"
+#include "diag/cli/job_name.h"
+#include "diag/cli/private_dir.h"
+#include "diag/cli/report_file.h"
+#include "diag/cli/run_console.h"
+#include "diag/cli/run_observer.h"
+#include "diag/cli/run_plan.h"
+#include "diag/report/plain_text.h"
+
+namespace flare::cli {
+namespace {
+
+int CannotExecute(const std::string& program, int error) {
+  const std::string name = diag::Printable(program, 200);
+  if (error == ENOENT) {
+    return Fail(name + ": command not found", kExitNotFound);
+  }
+  return Fail(name + ": cannot be executed: " + std::strerror(error), kExitNotExecutable);
+}
+
+// Ends the process without waiting for threads that hang or have crashed.
+[[noreturn]] void Abandon(const std::string& run_dir, const std::string& segments,
+                          int exit_status) {
+  RemoveTree(run_dir);
+  if (!segments.empty()) RemoveTree(segments);
+  _exit(exit_status);
+}
+
+int RunObserved(const RunOptions& options, RunPlan plan, pid_t command, ReportFile* report_file,
+                RunConsole* console) {
+  const std::string run_dir = plan.run_dir;
+  const std::string segments = plan.segments ? plan.segments->path() : "";
+  const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  InstallCrashGuard(wake_fd);
+  auto observer =
+      std::make_unique<RunObserver>(options, std::move(plan), report_file, console, wake_fd);
+  const int exit_status = CommandSupervisor(command, observer.get(), console, wake_fd).Run();
+  if (ThreadHasCrashed()) {
+    console->Print(
+        "flare: FLARE itself failed and stopped watching; the command was not touched\n");
+  }
+  if (!observer->done() || ThreadHasCrashed()) {
+    console->HideProgress();
+    Abandon(run_dir, segments, exit_status);
+  }
+  observer.reset();
+  RemoveTree(run_dir);
+  return exit_status;
+}
+
+int RunUnobserved(pid_t command, const v1::Report& report, ReportFile* report_file,
+                  RunConsole* console) {
+  const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  const int exit_status = CommandSupervisor(command, nullptr, console, wake_fd).Run();
+  v1::Report ended = report;
+  MarkEnded(&ended, exit_status);
+  if (const Status status = report_file->Write(ended); !status.ok()) {
+    console->Print("flare: cannot write the report: " + status.message() + "\n");
+  }
+  return exit_status;
+}
+
+int Run(RunOptions options) {
+  if (options.command.empty()) {
+    return Fail("run: no command given; try: flare run -- torchrun train.py", kExitUsage);
+  }
+  const std::string name = options.name.empty() ? NameOfCommand(options.command) : options.name;
+  const std::string job = ChooseJobId(name);
+  RunConsole console(options.quiet, options.progress);
+  ReportFile report_file(options.report_json);
+  const v1::Report nothing_yet = EmptyReport(job, name);
+  if (const Status status = report_file.Write(nothing_yet); !status.ok()) {
+    console.Print("flare: cannot write the report: " + status.message() + "\n");
+  }
+  Result<RunPlan> plan = PlanRun(options, job, name);
+  if (!plan.ok()) {
+    console.Print("flare: running without FLARE: " + plan.status().message() + "\n");
+  }
+  const Result<StartedCommand> command =
+      StartCommand(options.command, plan.ok() ? plan->variables : std::vector<Variable>());
+  if (!command.ok()) return Fail("run: " + command.status().message());
+  if (command->exec_errno != 0) {
+    if (plan.ok()) RemoveTree(plan->run_dir);
+    return CannotExecute(options.command[0], command->exec_errno);
+  }
+  if (!plan.ok()) {
+    return RunUnobserved(command->pid, nothing_yet, &report_file, &console);
+  }
+  return RunObserved(options, std::move(plan).value(), command->pid, &report_file, &console);
+}
+
+// Words after "--", else what follows our own options.
+std::vector<std::string> CommandWords(const CLI::App& app, const CommandLine& line) {
+  std::vector<std::string> words = app.remaining();
+  if (line.separated) words.insert(words.end(), line.other.begin(), line.other.end());
+  return words;
+}
+
+}  // namespace
+
+Command AddRun(CLI::App* root, const CommandLine* line) {
+  CLI::App* app = AddSubcommand(
+      root, "run", "Run a training job and say what is wrong with it while it runs",
+      {"flare run -- torchrun --nproc-per-node 4 train.py",
+       "flare run --name nightly --report-json report.json -- srun python train.py",
+       "flare run --kill-on-hang -- python train.py   # end the job when it certainly hangs",
+       "flare run --engine engine-host:7707 -- torchrun train.py"});
+  app->footer(
+      "The command after -- runs as without FLARE: same output, signals and exit status.\n\n" +
+      app->get_footer());
+  app->prefix_command();
+  auto options = std::make_shared<RunOptions>();
+  options->state_dir = DefaultStateDir();
+  app->add_option("--name", options->name, "Name of the job; default: that of the script")
+      ->type_name("NAME");
+  app->add_option("--state", options->state_dir, "Folder where FLARE keeps its reports")
+      ->type_name("DIR")
+      ->capture_default_str();
+  app->add_option("--engine", options->engine, "Report to this engine instead of one of its own")
+      ->type_name("HOST:PORT")
+      ->envname("FLARE_ENGINE");
+  app->add_option("--report-json", options->report_json,
+                  "Keep the report in this file, replaced whole at each change")
+      ->type_name("FILE");
+  app->add_flag("--kill-on-hang", options->kill_on_hang,
+                "End the command when a hang is certain: SIGTERM, after 5 s SIGKILL");
+  app->add_flag("-q,--quiet", options->quiet, "Say nothing; see --report-json and 'flare report'");
+  app->add_flag("!--no-progress", options->progress, "No live line on a terminal");
+  return {
+      app, [app, line, options] {
+        options->command = CommandWords(*app, *line);
+        if (!line->separated && !options->command.empty() && options->command[0].starts_with("-")) {
+          return Fail("run: unknown option " + diag::Printable(options->command[0], 100) +
+                          "; put the command after --",
+                      kExitUsage);
+        }
+        return Run(*options);
+      }};
+}
+
+}  // namespace flare::cli

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <csignal>
+#include <memory>
+
+#include "diag/cli/command.h"
+#include "diag/cli/finding_news.h"
+#include "diag/cli/source_options.h"
+#include "diag/cli/terminal.h"
+#include "diag/report/report_json.h"
+#include "diag/report/report_text.h"
+
+namespace flare::cli {
+namespace {
+
+bool Over(const v1::Report& report) {
+  return report.job().state() == "ended" || report.job().state() == "lost";
+}
+
+// Shows reports one after the other in the form that the reader of stdout can use.
+class Screen {
+ public:
+  explicit Screen(bool json) : json_(json), redraw_(!json && IsCapableTerminal(STDOUT_FILENO)) {}
+
+  bool Show(const v1::Report& report) {
+    if (json_) return ShowOnce(diag::JsonText(diag::ReportJson(report), -1) + "\n");
+    const diag::TextOptions options = TextOptionsFor(STDOUT_FILENO);
+    if (redraw_) return ShowOnce("\x1b[H\x1b[2J" + diag::RenderReport(report, options));
+    return ShowChanges(report, options);
+  }
+
+ private:
+  // An unchanged report, as heartbeats bring it, is not shown again.
+  bool ShowOnce(const std::string& text) {
+    if (text == shown_) return true;
+    shown_ = text;
+    return WriteText(STDOUT_FILENO, text);
+  }
+
+  bool ShowChanges(const v1::Report& report, const diag::TextOptions& options) {
+    std::string text;
+    for (const v1::Finding& finding : news_.Update(report)) {
+      text += finding.state() == "open" ? diag::RenderOpened(finding, options)
+                                        : diag::RenderChange(finding, options);
+    }
+    if (report.job().state() != state_) {
+      state_ = report.job().state();
+      text += diag::ProgressLine(report, options.columns) + "\n";
+    }
+    return WriteText(STDOUT_FILENO, text);
+  }
+
+  const bool json_;
+  const bool redraw_;
+  std::string shown_;
+  std::string state_;
+  FindingNews news_;
+};
+
+int Watch(const SourceOptions& sources, const std::string& wanted, bool json) {
+  std::signal(SIGINT, [](int) { _exit(kExitInterrupted); });
+  int exit_code = kExitOk;
+  const Result<KnownJobs> known = FindJobsAloud(sources, &exit_code);
+  if (!known.ok()) return exit_code;
+  const Result<KnownJob> job = ChooseJob(*known, wanted);
+  if (!job.ok()) return Fail(job.status().message());
+  Screen screen(json);
+  bool over = false;
+  bool readable = true;
+  const Status status = job->source->Watch(
+      job->summary.job(),
+      [&](const v1::Report& report) {
+        over = Over(report);
+        readable = screen.Show(report);
+        return readable && !over;
+      },
+      std::stop_token());
+  if (!status.ok()) {
+    return Fail(status.message(), job->source->refused() ? kExitRefused : kExitError);
+  }
+  return readable ? kExitOk : kExitError;
+}
+
+}  // namespace
+
+Command AddWatch(CLI::App* root, const CommandLine*) {
+  CLI::App* app =
+      AddSubcommand(root, "watch", "Follow a job until it ends",
+                    {"flare watch              # the newest job, redrawn on a terminal",
+                     "flare watch nightly | tee watch.log",
+                     "flare watch --json | jq -c '.findings[] | select(.state == \"open\")'"});
+  auto sources = std::make_shared<SourceOptions>();
+  auto job = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
+  AddSourceOptions(app, sources.get());
+  app->add_option("JOB", *job, "Job, by id or name; default: the newest");
+  app->add_flag("--json", *json, "Print one JSON document a line at each change");
+  return {app, [sources, job, json] { return Watch(*sources, *job, *json); }};
+}
+
+}  // namespace flare::cli
