@@ -90,8 +90,8 @@ void AddEvidence(const Job& job, const SlowWindow& window, Verdict* verdict) {
                             static_cast<double>(window.steps) / window.ranks));
   evidence.push_back(Number("Probability of that by chance, for any rank", "false_alarm",
                             window.false_alarm, "ratio", {}));
-  evidence.push_back(Number("Longest wait for it in a single collective per step, median, mean over "
-                            "the other ranks",
+  evidence.push_back(Number("Longest wait for it in a single collective per step, mean over the other "
+                            "ranks, lower bound of the median over steps",
                             "wait", window.longest_ns * 1e-6, "ms", {}));
   if (window.slow_cpu_ns > 0 && window.others_cpu_ns > 0) {
     evidence.push_back(Number(who + ": CPU time of its process per step, median; expected: median "

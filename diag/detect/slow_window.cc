@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <vector>
 
@@ -103,6 +104,25 @@ double MedianOver(const std::vector<Row>& rows, size_t begin, size_t end, Value 
   values.reserve(end - begin);
   for (size_t i = begin; i < end; ++i) values.push_back(value(rows[i]));
   return Median(std::move(values));
+}
+
+// A value that the true median exceeds with a probability of about 97 %: the order statistic two
+// standard errors (sqrt(n) places) below the middle.
+template <typename Value>
+double LowerMedianOver(const std::vector<Row>& rows, size_t begin, size_t end, Value value) {
+  std::vector<double> values;
+  values.reserve(end - begin);
+  for (size_t i = begin; i < end; ++i) values.push_back(value(rows[i]));
+  const double fraction = std::max(0.0, 0.5 - 1 / std::sqrt(static_cast<double>(end - begin)));
+  return Quantile(std::move(values), fraction);
+}
+
+double CpuExcess(const Row& row, size_t slow) {
+  std::vector<double> others;
+  for (size_t r = 0; r < row.by_rank.size(); ++r) {
+    if (r != slow) others.push_back(static_cast<double>(row.by_rank[r]->cpu_ns));
+  }
+  return static_cast<double>(row.by_rank[slow]->cpu_ns) - Median(std::move(others));
 }
 
 struct Excess {
@@ -229,7 +249,7 @@ std::optional<SlowWindow> Judge(const std::vector<Row>& rows, const std::vector<
   const double summed_ns = MedianOver(rows, begin, rows.size(), [&](const Row& row) {
     return row.caused_ns[slow] / static_cast<double>(ranks.size() - 1);
   });
-  window.longest_ns = MedianOver(rows, begin, rows.size(),
+  window.longest_ns = LowerMedianOver(rows, begin, rows.size(),
                                  [&](const Row& row) { return row.longest_ns[slow]; });
   const Excess own = ExcessOf(rows, begin, rows.size(), slow, OwnNs);
   window.slow_own_ns = own.slow;
@@ -258,7 +278,9 @@ std::optional<SlowWindow> Judge(const std::vector<Row>& rows, const std::vector<
   window.cpu_tells = CpuTells(window);
   window.wait_ns = window.longest_ns;
   if (window.cpu_tells) {
-    window.wait_ns = std::max(window.wait_ns, std::min({summed_ns, excess, cpu.slow - cpu.others}));
+    const double cpu_excess = LowerMedianOver(
+        rows, begin, rows.size(), [&](const Row& row) { return CpuExcess(row, slow); });
+    window.wait_ns = std::max(window.wait_ns, std::min({summed_ns, excess, cpu_excess}));
   }
   if (window.wait_ns < settings.min_wait_share * window.step_ns) return std::nullopt;
   window.first = rows[begin].step;

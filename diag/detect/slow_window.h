@@ -24,7 +24,7 @@ struct SlowWindow {
   // What each of the others loses, at least: `longest_ns`, or more where CPU time tells: the least of
   // summed wait, own excess and CPU excess.
   double wait_ns = 0;
-  double longest_ns = 0;      // largest wait in a single collective, mean over the others
+  double longest_ns = 0;      // largest wait in a single collective, mean over the others; lower bound
   double slow_own_ns = 0, others_own_ns = 0;  // of the others: median over ranks
   double compute_excess_ns = 0, data_excess_ns = 0;
   double slow_cpu_ns = 0, others_cpu_ns = 0;  // 0 unknown

@@ -81,7 +81,7 @@ TEST(FailSlowTest, BecomesConclusive) {
   const auto verdicts = Detect(sim);
   ASSERT_EQ(verdicts.size(), 1u);
   EXPECT_TRUE(verdicts[0].conclusive);
-  EXPECT_NEAR(verdicts[0].lost_share, 0.23 / 2, 0.04);
+  EXPECT_NEAR(verdicts[0].lost_share, 0.22 / 2, 0.04);
 }
 
 TEST(FailSlowTest, SlowDataIsNotSlowCompute) {
