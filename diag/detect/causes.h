@@ -13,9 +13,10 @@ namespace flare::diag {
 // fail_slow).
 Verdict MakeVerdict(std::string_view finding_class, std::string_view cause);
 
-// How much a cause explains: 0 nothing found, 1 a place where a rank seems to be held up, 2 a process
-// stopped, dead or gone, 3 collectives that cannot match. Between looks at one trouble a weaker
-// explanation never replaces a stronger one: disagreement kills processes, not the other way round.
+// How much a cause explains: 0 nothing found, 1 a place where a rank seems to be held up, 2 a
+// process stopped, dead or gone, 3 collectives that cannot match. Between looks at one trouble a
+// weaker explanation never replaces a stronger one: disagreement kills processes, not the other way
+// round.
 int ExplanationStrength(std::string_view cause);
 
 }  // namespace flare::diag

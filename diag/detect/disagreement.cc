@@ -11,7 +11,8 @@
 namespace flare::diag {
 namespace {
 
-constexpr uint64_t kReportsArriveNs = 500'000'000;  // of the other members after the first has ended
+constexpr uint64_t kReportsArriveNs =
+    500'000'000;  // of the other members after the first has ended
 constexpr size_t kStepsToTrustNumbers = 3;
 
 struct Trouble {
@@ -30,9 +31,9 @@ Trouble TroubleIn(const JobView& view, const Group& group) {
   Trouble trouble;
   for (const auto& [position, member] : group.members) {
     const RankView& rank = *view.Find(member.first);
-    const bool waits_here = std::any_of(
-        rank.waits.begin(), rank.waits.end(),
-        [&](const OpenCall* call) { return call->communicator == group.id; });
+    const bool waits_here =
+        std::any_of(rank.waits.begin(), rank.waits.end(),
+                    [&](const OpenCall* call) { return call->communicator == group.id; });
     uint64_t since = 0;
     if (EndedBadly(rank)) {
       since = rank.ended() ? rank.ended_unix_ns : rank.at_unix_ns();
@@ -48,8 +49,7 @@ Trouble TroubleIn(const JobView& view, const Group& group) {
     trouble.found = true;
   }
   std::sort(trouble.waiting.begin(), trouble.waiting.end());
-  if (trouble.ended && !view.job().ended &&
-      view.now() < trouble.since_unix_ns + kReportsArriveNs) {
+  if (trouble.ended && !view.job().ended && view.now() < trouble.since_unix_ns + kReportsArriveNs) {
     trouble.found = false;
   }
   return trouble;
@@ -80,8 +80,8 @@ std::string StepText(const JobView& view, Rank rank) {
 
 void Describe(const JobView& view, const Group& group, const Disagreement& found,
               Verdict* verdict) {
-  const std::string who = found.odd.size() == 1 ? RankText(view.job(), found.odd.front())
-                                                : RanksText(found.odd);
+  const std::string who =
+      found.odd.size() == 1 ? RankText(view.job(), found.odd.front()) : RanksText(found.odd);
   const Signature& odd = found.odd_call;
   const Signature& usual = found.usual_call;
   const std::string odd_text =
@@ -96,18 +96,17 @@ void Describe(const JobView& view, const Group& group, const Disagreement& found
                        " against " + usual_text + ".";
     verdict->action = "Compare what these ranks do at this call; one of them took another path.";
   } else if (found.divergence == Divergence::kSkipped) {
-    verdict->summary = Capitalized(who) + " skipped " +
-                       (found.shift == 1 ? usual_text
-                                         : CountText(found.shift, "call") + " from " + usual_text) +
-                       of_group + where + " and went on to " + OperationText(odd.operation) +
-                       "; " + CountText(found.others.size(), "other rank") + " made it.";
+    verdict->summary =
+        Capitalized(who) + " skipped " +
+        (found.shift == 1 ? usual_text : CountText(found.shift, "call") + " from " + usual_text) +
+        of_group + where + " and went on to " + OperationText(odd.operation) + "; " +
+        CountText(found.others.size(), "other rank") + " made it.";
     verdict->action =
         "Look in the program for a condition around this call that differs between ranks "
         "(rank checks, skipped batches, NaN handling, no_sync).";
   } else if (found.divergence == Divergence::kExtra) {
     verdict->summary = Capitalized(who) + " made an extra call, " + odd_text + of_group + where +
-                       ", that " + CountText(found.others.size(), "other rank") +
-                       " did not make.";
+                       ", that " + CountText(found.others.size(), "other rank") + " did not make.";
     verdict->action =
         "Look in the program for a condition around this call that only this rank fulfils.";
   } else {
@@ -162,8 +161,8 @@ std::vector<Verdict> FromSignatures(const JobView& view, const Group& group,
   return {verdict};
 }
 
-// A rank has finished more steps than those that wait for it, with fewer calls: it left calls out. So
-// many may be ahead that it is those who wait who made a call too many.
+// A rank has finished more steps than those that wait for it, with fewer calls: it left calls out.
+// So many may be ahead that it is those who wait who made a call too many.
 std::vector<Verdict> FromStepsAhead(const JobView& view, const Group& group,
                                     const Trouble& trouble) {
   std::vector<Rank> ahead, waiters;
@@ -236,8 +235,8 @@ std::vector<Verdict> DetectSilentDisagreement(const JobView& view) {
     verdict.since_unix_ns = found.since_unix_ns;
     const Group* group = view.FindGroup(found.communicator);
     const std::string of_group = group == nullptr ? "" : " of group " + group->name;
-    const std::string who = found.odd.size() == 1 ? RankText(view.job(), found.odd.front())
-                                                  : RanksText(found.odd);
+    const std::string who =
+        found.odd.size() == 1 ? RankText(view.job(), found.odd.front()) : RanksText(found.odd);
     const std::string step = " in step " + std::to_string(found.step.value);
     const auto calls = static_cast<size_t>(std::abs(found.difference));
     if (different) {

@@ -10,15 +10,17 @@ namespace flare::diag {
 namespace {
 
 constexpr uint64_t kSameMomentNs = 100'000'000;
-// A launcher that is told to end ends all ranks within this time; it takes longer to notice a death.
+// A launcher that is told to end ends all ranks within this time; it takes longer to notice a
+// death.
 constexpr uint64_t kCancelSpreadNs = 300'000'000;
-// How long before a death another rank may have ended to be its reason (the launcher kills the rest).
+// How long before a death another rank may have ended to be its reason (the launcher kills the
+// rest).
 constexpr uint64_t kLauncherReactsNs = 1'000'000'000;
 
 struct Endings {
-  std::vector<const RankView*> died;    // by a signal, without an exception before
-  std::vector<const RankView*> left;    // exit status 0
-  std::vector<const RankView*> raised;  // an error of their own
+  std::vector<const RankView*> died;      // by a signal, without an exception before
+  std::vector<const RankView*> left;      // exit status 0
+  std::vector<const RankView*> raised;    // an error of their own
   std::vector<const RankView*> followed;  // lost a peer; may still be alive
   bool cancelled = false;
   size_t going_on = 0;  // alive and not about to end
@@ -41,10 +43,9 @@ Endings SortEndings(const JobView& view) {
       ++endings.going_on;
     }
   }
-  std::stable_sort(endings.died.begin(), endings.died.end(),
-                   [](const RankView* a, const RankView* b) {
-                     return a->ended_unix_ns < b->ended_unix_ns;
-                   });
+  std::stable_sort(
+      endings.died.begin(), endings.died.end(),
+      [](const RankView* a, const RankView* b) { return a->ended_unix_ns < b->ended_unix_ns; });
   return endings;
 }
 
@@ -57,13 +58,13 @@ bool Needs(const RankView& waiter, const RankView& gone) {
   return false;
 }
 
-// Ranks that cannot go on without `gone`: they wait in a collective that it has not come to, or lost
-// it in one. Those merely seen between two collectives do not count.
+// Ranks that cannot go on without `gone`: they wait in a collective that it has not come to, or
+// lost it in one. Those merely seen between two collectives do not count.
 std::vector<Rank> NeedersOf(const JobView& view, const Endings& endings, const RankView& gone) {
   std::vector<Rank> needers;
   for (const RankView* waiter : view.Waiting(view.settings().conclusive_stall_ns)) {
-    const bool needs = std::any_of(
-        waiter->waits.begin(), waiter->waits.end(), [&](const OpenCall* call) {
+    const bool needs =
+        std::any_of(waiter->waits.begin(), waiter->waits.end(), [&](const OpenCall* call) {
           if (call->kind != EventKind::kCollective) return Needs(*waiter, gone);
           const std::vector<Rank> missing = MissingMembers(view, *call);
           return std::find(missing.begin(), missing.end(), gone.rank) != missing.end();
@@ -79,9 +80,9 @@ std::vector<Rank> NeedersOf(const JobView& view, const Endings& endings, const R
 }
 
 bool DiedAfterItsWork(const RankView& dead, const Endings& endings) {
-  const bool idle = std::all_of(dead.record->state.communicators.begin(),
-                                dead.record->state.communicators.end(),
-                                [](const auto& comm) { return comm.completed >= comm.launched; });
+  const bool idle =
+      std::all_of(dead.record->state.communicators.begin(), dead.record->state.communicators.end(),
+                  [](const auto& comm) { return comm.completed >= comm.launched; });
   return idle && dead.waits.empty() && endings.going_on == 0 && endings.followed.empty() &&
          endings.raised.empty() && !endings.left.empty();
 }
@@ -146,7 +147,8 @@ std::vector<Verdict> Crashed(const JobView& view, const Endings& endings) {
   verdict.summary += ".";
   verdict.action =
       "Look for the reason in the kernel log of its node (out of memory, Xid, segmentation fault) "
-      "and in the rank's own output" + std::string(hangs ? "; end the job, it cannot go on." : ".");
+      "and in the rank's own output" +
+      std::string(hangs ? "; end the job, it cannot go on." : ".");
   for (Rank rank : culprits) AddEndEvidence(view, *view.Find(rank), &verdict);
   for (size_t i = 0; i < endings.followed.size() && i < 2; ++i) {
     AddEndEvidence(view, *endings.followed[i], &verdict);
@@ -165,17 +167,16 @@ Verdict LeftVerdict(const JobView& view, const Endings& endings, const RankView&
   const uint64_t steps = gone.record->state.steps;
   const bool ran_out = process.exit_code == 0 && steps < most_steps;
   const bool hangs = !view.job().ended && endings.going_on > 0;
-  Verdict verdict = MakeVerdict(hangs ? "hang" : "error",
-                                ran_out ? "collective_skipped" : "process_exited");
+  Verdict verdict =
+      MakeVerdict(hangs ? "hang" : "error", ran_out ? "collective_skipped" : "process_exited");
   verdict.conclusive = true;
   verdict.confidence = 0.95;
   verdict.since_unix_ns = WaitBegin(view, needers, gone.ended_unix_ns);
   verdict.summary = Capitalized(RankText(view.job(), gone.rank));
   if (process.exit_code != 0 || !process.exception_type.empty()) {
-    verdict.summary += " ended with " +
-                       (process.exception_type.empty()
-                            ? "exit status " + std::to_string(process.exit_code)
-                            : process.exception_type);
+    verdict.summary += " ended with " + (process.exception_type.empty()
+                                             ? "exit status " + std::to_string(process.exit_code)
+                                             : process.exception_type);
   } else {
     verdict.summary += " finished with status 0";
   }

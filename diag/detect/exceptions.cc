@@ -9,18 +9,29 @@ namespace flare::diag {
 namespace {
 
 // Parts of what gloo, NCCL, TCPStore and the socket library say when a peer has gone.
-constexpr std::array<std::string_view, 16> kPeerLostTexts = {
-    "onnection closed by peer", "onnection reset",   "onnection refused", "onnection was",
-    "ocket closed",             "ocket Timeout",     "roken pipe",        "pair closure",
-    "gloo/transport",           "imed out",          "ncclRemoteError",   "remote process exited",
-    "recvValue failed",         "sendBytes failed",  "recvBytes failed",  "wait timeout"};
+constexpr std::array<std::string_view, 16> kPeerLostTexts = {"onnection closed by peer",
+                                                             "onnection reset",
+                                                             "onnection refused",
+                                                             "onnection was",
+                                                             "ocket closed",
+                                                             "ocket Timeout",
+                                                             "roken pipe",
+                                                             "pair closure",
+                                                             "gloo/transport",
+                                                             "imed out",
+                                                             "ncclRemoteError",
+                                                             "remote process exited",
+                                                             "recvValue failed",
+                                                             "sendBytes failed",
+                                                             "recvBytes failed",
+                                                             "wait timeout"};
 
 constexpr std::array<std::string_view, 5> kPeerLostTypes = {
     "DistNetworkError", "DistBackendError", "ConnectionResetError", "BrokenPipeError",
     "ConnectionRefusedError"};
 
-constexpr std::array<std::string_view, 3> kCancelledTypes = {"KeyboardInterrupt",
-                                                             "SignalException", "SystemExit"};
+constexpr std::array<std::string_view, 3> kCancelledTypes = {"KeyboardInterrupt", "SignalException",
+                                                             "SystemExit"};
 
 template <size_t n>
 bool AnyIn(std::string_view text, const std::array<std::string_view, n>& parts) {
@@ -33,7 +44,8 @@ bool AnyIn(std::string_view text, const std::array<std::string_view, n>& parts) 
 
 Raised RaisedBy(const ProcessState& process) {
   if (process.exception_type.empty()) {
-    return process.life == Life::kExited && process.exit_code != 0 ? Raised::kOwn : Raised::kNothing;
+    return process.life == Life::kExited && process.exit_code != 0 ? Raised::kOwn
+                                                                   : Raised::kNothing;
   }
   if (AnyIn(process.exception_type, kCancelledTypes)) return Raised::kCancelled;
   if (AnyIn(process.exception_type, kPeerLostTypes) ||

@@ -41,10 +41,11 @@ Blame CauseOf(const Job& job, const SlowWindow& window) {
   const bool cpu_agrees = cpu_excess >= kCpuExplained * window.compute_excess_ns &&
                           cpu_excess >= kMinCpuExcess * window.others_cpu_ns;
   if (!window.cpu_tells || cpu_agrees) {
-    return {"compute_slow", cpu_agrees ? 0.9 : 0.7, false, "computes longer",
-            "Compare clock, temperature and other load of its node and device with the others', and "
-            "whether it has more work to do (longer samples, more experts); move the rank if the "
-            "hardware is slow."};
+    return {
+        "compute_slow", cpu_agrees ? 0.9 : 0.7, false, "computes longer",
+        "Compare clock, temperature and other load of its node and device with the others', and "
+        "whether it has more work to do (longer samples, more experts); move the rank if the "
+        "hardware is slow."};
   }
   const ProcessState& process = job.ranks.at(window.slow).state.process;
   if (process.run_state == 'D') {
@@ -73,26 +74,25 @@ Evidence Number(std::string text, const char* metric, double value, const char* 
 
 void AddEvidence(const Job& job, const SlowWindow& window, Verdict* verdict) {
   const std::string who = Capitalized(RankText(job, window.slow));
-  const std::string steps = " over steps " + std::to_string(window.first.value) + "-" +
-                            std::to_string(window.last.value);
+  const std::string steps =
+      " over steps " + std::to_string(window.first.value) + "-" + std::to_string(window.last.value);
   auto& evidence = verdict->evidence;
-  evidence.push_back(Number(who + ": own time per step, median" + steps +
-                                "; expected: median of the others",
-                            "own_time", window.slow_own_ns * 1e-6, "ms",
-                            window.others_own_ns * 1e-6));
-  evidence.push_back(Number("Share of all waiting that is charged to it (durations of the same "
-                            "collective on all members)",
-                            "wait_caused_share", window.charge_share, "ratio",
-                            1.0 / static_cast<double>(window.ranks)));
-  evidence.push_back(Number("Steps of " + std::to_string(window.steps) +
-                                " in which it was last; expected by chance",
-                            "steps_last", window.steps_last, "steps",
-                            static_cast<double>(window.steps) / window.ranks));
+  evidence.push_back(
+      Number(who + ": own time per step, median" + steps + "; expected: median of the others",
+             "own_time", window.slow_own_ns * 1e-6, "ms", window.others_own_ns * 1e-6));
+  evidence.push_back(Number(
+      "Share of all waiting that is charged to it (durations of the same "
+      "collective on all members)",
+      "wait_caused_share", window.charge_share, "ratio", 1.0 / static_cast<double>(window.ranks)));
+  evidence.push_back(Number(
+      "Steps of " + std::to_string(window.steps) + " in which it was last; expected by chance",
+      "steps_last", window.steps_last, "steps", static_cast<double>(window.steps) / window.ranks));
   evidence.push_back(Number("Probability of that by chance, for any rank", "false_alarm",
                             window.false_alarm, "ratio", {}));
-  evidence.push_back(Number("Longest wait for it in a single collective per step, mean over the other "
-                            "ranks, lower bound of the median over steps",
-                            "wait", window.longest_ns * 1e-6, "ms", {}));
+  evidence.push_back(
+      Number("Longest wait for it in a single collective per step, mean over the other "
+             "ranks, lower bound of the median over steps",
+             "wait", window.longest_ns * 1e-6, "ms", {}));
   if (window.slow_cpu_ns > 0 && window.others_cpu_ns > 0) {
     evidence.push_back(Number(who + ": CPU time of its process per step, median; expected: median "
                                     "of the others",
@@ -109,7 +109,8 @@ std::vector<Verdict> DetectFailSlow(const Job& job, uint64_t now_unix_ns,
   const std::optional<SlowWindow> window = FindSlowWindow(job, now_unix_ns, settings);
   if (!window) return {};
   const Blame blame = CauseOf(job, *window);
-  const uint64_t lasted = window->end_unix_ns - std::min(window->since_unix_ns, window->end_unix_ns);
+  const uint64_t lasted =
+      window->end_unix_ns - std::min(window->since_unix_ns, window->end_unix_ns);
   if (blame.needs_long && lasted < settings.unexplained_span_ns) return {};
 
   Verdict verdict = MakeVerdict("fail_slow", blame.cause);
@@ -120,10 +121,10 @@ std::vector<Verdict> DetectFailSlow(const Job& job, uint64_t now_unix_ns,
   verdict.lost_share =
       wait_share * static_cast<double>(window->ranks - 1) / static_cast<double>(window->ranks);
   const double excess = window->slow_own_ns / std::max(window->others_own_ns, 1.0) - 1;
-  verdict.summary = Capitalized(RankText(job, window->slow)) + " " + blame.what + " than the others (" +
-                    PercentText(excess) + " more own time per step" +
-                    (window->from_start ? ", in all steps seen" :
-                     ", since step " + std::to_string(window->onset.value)) +
+  verdict.summary = Capitalized(RankText(job, window->slow)) + " " + blame.what +
+                    " than the others (" + PercentText(excess) + " more own time per step" +
+                    (window->from_start ? ", in all steps seen"
+                                        : ", since step " + std::to_string(window->onset.value)) +
                     "); it costs each of the others about " +
                     DurationText(static_cast<uint64_t>(window->wait_ns)) + " of each " +
                     DurationText(static_cast<uint64_t>(window->step_ns)) + " step.";

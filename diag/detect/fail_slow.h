@@ -23,10 +23,10 @@ struct FailSlowSettings {
   uint64_t min_span_ns = 3'000'000'000;
   // Slowness that CPU time does not explain may be a busy machine for a while: wait longer.
   uint64_t unexplained_span_ns = 30'000'000'000;
-  double min_charge_share = 0.6;   // of the wait of all ranks, charged to the slow one
-  double min_step_share = 0.75;    // of the steps in which it is the last
-  double min_own_excess = 0.12;    // of its own time over the median of the others
-  double min_wait_share = 0.08;    // of the step time that the others lose
+  double min_charge_share = 0.6;  // of the wait of all ranks, charged to the slow one
+  double min_step_share = 0.75;   // of the steps in which it is the last
+  double min_own_excess = 0.12;   // of its own time over the median of the others
+  double min_wait_share = 0.08;   // of the step time that the others lose
   double strict_false_alarm = 1e-6;
   double weak_false_alarm = 1e-4;
   uint64_t newest_step_ns = 10'000'000'000;  // older than this: the job no longer steps

@@ -10,11 +10,11 @@ namespace flare::diag {
 namespace {
 
 constexpr uint64_t kSecondNs = 1'000'000'000;
-constexpr uint64_t kWithdrawNs = kSecondNs;        // absence that ends a suspicion
-constexpr uint64_t kResolveNs = 5 * kSecondNs;     // absence that ends an open finding
-constexpr uint64_t kReviveNs = 60 * kSecondNs;     // return within this is the same finding
-constexpr uint64_t kTellAgainNs = 5 * kSecondNs;   // the same with newer numbers
-constexpr uint64_t kHeardNs = 12 * kSecondNs;      // the job is heard of if a state is this new
+constexpr uint64_t kWithdrawNs = kSecondNs;       // absence that ends a suspicion
+constexpr uint64_t kResolveNs = 5 * kSecondNs;    // absence that ends an open finding
+constexpr uint64_t kReviveNs = 60 * kSecondNs;    // return within this is the same finding
+constexpr uint64_t kTellAgainNs = 5 * kSecondNs;  // the same with newer numbers
+constexpr uint64_t kHeardNs = 12 * kSecondNs;     // the job is heard of if a state is this new
 
 bool Live(FindingState state) {
   return state == FindingState::kSuspected || state == FindingState::kOpen;
@@ -95,16 +95,16 @@ bool FindingTracker::Refresh(size_t index, const Job& job, const Verdict& verdic
   life.absent_since_unix_ns = 0;
   bool changed = false;
   if (!Live(finding.state)) {
-    finding.state = finding.state == FindingState::kResolved ? FindingState::kOpen
-                                                             : FindingState::kSuspected;
+    finding.state =
+        finding.state == FindingState::kResolved ? FindingState::kOpen : FindingState::kSuspected;
     life.lost_until_unix_ns = now;
     changed = true;
   }
   if (SameKey(finding.verdict, verdict) || Replaces(verdict, finding.verdict)) {
     const uint64_t since = finding.verdict.since_unix_ns;
     // A weak look must not make an open finding less certain than it was.
-    const bool conclusive = verdict.conclusive ||
-                            (SameKey(finding.verdict, verdict) && finding.verdict.conclusive);
+    const bool conclusive =
+        verdict.conclusive || (SameKey(finding.verdict, verdict) && finding.verdict.conclusive);
     if (!SameSense(finding.verdict, verdict) || now >= life.told_unix_ns + kTellAgainNs) {
       life.told_unix_ns = now;
       changed = true;
@@ -116,8 +116,8 @@ bool FindingTracker::Refresh(size_t index, const Job& job, const Verdict& verdic
     }
   }
   const Verdict& current = finding.verdict;
-  const bool opens = current.conclusive ||
-                     (current.open_after_unix_ns != 0 && now >= current.open_after_unix_ns);
+  const bool opens =
+      current.conclusive || (current.open_after_unix_ns != 0 && now >= current.open_after_unix_ns);
   if (opens && finding.state == FindingState::kSuspected) {
     finding.state = FindingState::kOpen;
     changed = true;
@@ -219,9 +219,8 @@ void FindingTracker::Restore(std::vector<Finding> findings) {
 
 void FindingTracker::Trim() {
   while (findings_.size() > kKeptFindings) {
-    const auto ended = std::find_if(findings_.begin(), findings_.end(), [](const Finding& finding) {
-      return !Live(finding.state);
-    });
+    const auto ended = std::find_if(findings_.begin(), findings_.end(),
+                                    [](const Finding& finding) { return !Live(finding.state); });
     const auto oldest = ended == findings_.end() ? findings_.begin() : ended;
     lives_.erase(lives_.begin() + (oldest - findings_.begin()));
     findings_.erase(oldest);

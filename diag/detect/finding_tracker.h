@@ -11,14 +11,14 @@
 
 // Gives verdicts a life: one finding per trouble, however often it is looked at.
 //
-//   suspected --conclusive, or now >= open_after--> open --absent for a while, or job over--> resolved
-//   suspected --absent for a while, or job over with status 0--> withdrawn
+//   suspected --conclusive, or now >= open_after--> open --absent for a while, or job over-->
+//   resolved suspected --absent for a while, or job over with status 0--> withdrawn
 //
-// A verdict belongs to a live finding, or to one that ended less than a minute ago, when class, cause
-// and culprits agree; or else when both are about the same trouble (a hang whose culprits or cause
-// are known better now): the finding is then rewritten, except that weaker evidence never replaces
-// stronger. Absence counts only while the job is heard of: silence of the daemon ends no finding.
-// Keeps the newest kKeptFindings; ended ones go first. Not thread-safe.
+// A verdict belongs to a live finding, or to one that ended less than a minute ago, when class,
+// cause and culprits agree; or else when both are about the same trouble (a hang whose culprits or
+// cause are known better now): the finding is then rewritten, except that weaker evidence never
+// replaces stronger. Absence counts only while the job is heard of: silence of the daemon ends no
+// finding. Keeps the newest kKeptFindings; ended ones go first. Not thread-safe.
 namespace flare::diag {
 
 class FindingTracker {

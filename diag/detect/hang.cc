@@ -12,8 +12,8 @@ std::vector<Rank> WaitersWith(const JobView& view, const std::vector<Rank>& culp
   std::vector<Rank> waiters;
   for (const auto& [rank, other] : view.ranks()) {
     if (std::find(culprits.begin(), culprits.end(), rank) != culprits.end()) continue;
-    const bool shared = std::any_of(
-        other.waits.begin(), other.waits.end(), [&](const OpenCall* call) {
+    const bool shared =
+        std::any_of(other.waits.begin(), other.waits.end(), [&](const OpenCall* call) {
           const Group* group = view.FindGroup(call->communicator);
           if (group == nullptr) return true;
           return std::any_of(group->members.begin(), group->members.end(), [&](const auto& member) {
@@ -90,8 +90,8 @@ void AddWaitEvidence(const JobView& view, const std::vector<Rank>& waiters, Verd
 std::vector<Verdict> DetectHang(const Job& job, uint64_t now_unix_ns,
                                 const HangSettings& settings) {
   const JobView view(job, now_unix_ns, settings);
-  for (const auto question : {DetectStopped, DetectDisagreement, DetectEnded, DetectWaiting,
-                              DetectSilentDisagreement}) {
+  for (const auto question :
+       {DetectStopped, DetectDisagreement, DetectEnded, DetectWaiting, DetectSilentDisagreement}) {
     std::vector<Verdict> verdicts = question(view);
     if (!verdicts.empty()) return verdicts;
   }

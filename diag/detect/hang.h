@@ -10,9 +10,9 @@
 // Finds a job that no longer moves, and says which rank holds it up and why.
 //
 // Pure: the same job and time give the same verdicts, and nothing is remembered between looks; the
-// finding tracker gives verdicts a life. Conclusive verdicts rest on facts that no healthy job shows
-// (a process stopped, dead or gone while others need it, collectives that disagree, a cycle of
-// waiting). All others name where a rank seems to be held up and only become open findings when
+// finding tracker gives verdicts a life. Conclusive verdicts rest on facts that no healthy job
+// shows (a process stopped, dead or gone while others need it, collectives that disagree, a cycle
+// of waiting). All others name where a rank seems to be held up and only become open findings when
 // nothing has moved for a long time.
 //
 // A rank counts as a witness only while its state is fresh (at most `fresh_ns` old): states that
@@ -33,9 +33,9 @@ struct HangSettings {
   // Inconclusive verdicts open after max(open_ns, open_slow_steps x slow step time).
   uint64_t open_ns = 60 * kSecondNs;
   double open_slow_steps = 20;
-  uint64_t stopped_ns = kSecondNs;           // how long a process is stopped before it counts
+  uint64_t stopped_ns = kSecondNs;               // how long a process is stopped before it counts
   uint64_t death_settle_ns = 3 * kSecondNs / 2;  // time for the others to follow a death
-  uint64_t exit_settle_ns = 3 * kSecondNs;   // time for the others to follow a normal exit
+  uint64_t exit_settle_ns = 3 * kSecondNs;       // time for the others to follow a normal exit
   uint64_t raise_settle_ns = 7 * kSecondNs;  // time for a launcher to end a job after an exception
   // Daemons report a rank that moves every 5 s, one that does not twice a second.
   uint64_t fresh_ns = 12 * kSecondNs;

@@ -7,8 +7,8 @@
 #include "diag/detect/wait_graph.h"
 #include "diag/model/finding.h"
 
-// The questions of hang detection, in the order in which DetectHang asks them. Each returns verdicts
-// or nothing; the first that answers ends the questioning.
+// The questions of hang detection, in the order in which DetectHang asks them. Each returns
+// verdicts or nothing; the first that answers ends the questioning.
 namespace flare::diag {
 
 // A process is stopped (run state T or t) while others run. All stopped is a suspended job.
@@ -32,8 +32,8 @@ std::vector<Verdict> DetectWaiting(const JobView& view);
 std::vector<Verdict> ExplainCycleBySkip(const JobView& view, const WaitGraph& graph,
                                         const std::vector<Rank>& cycle);
 
-// Ranks other than `culprits` that wait in a call of a communicator of one of them: the victims of a
-// process that is stopped or gone.
+// Ranks other than `culprits` that wait in a call of a communicator of one of them: the victims of
+// a process that is stopped or gone.
 std::vector<Rank> WaitersWith(const JobView& view, const std::vector<Rank>& culprits);
 
 // Fills in ranks, nodes and victims.

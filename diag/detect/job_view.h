@@ -9,12 +9,12 @@
 #include "diag/detect/hang.h"
 #include "diag/model/job.h"
 
-// A job arranged for the questions of hang detection: who lives, who waits for how long, who belongs
-// to which communicator. Refers to the job, which must outlive it.
+// A job arranged for the questions of hang detection: who lives, who waits for how long, who
+// belongs to which communicator. Refers to the job, which must outlive it.
 namespace flare::diag {
 
 enum class Standing : uint8_t {
-  kSilent,   // no fresh state: nothing may be concluded from it
+  kSilent,  // no fresh state: nothing may be concluded from it
   kRunning,
   kStopped,  // run state T or t
   kExited,
@@ -29,8 +29,8 @@ struct RankView {
   const OpenCall* longest_wait = nullptr;
   // Time since both the longest wait began and anything was completed, at the daemon's look.
   uint64_t wait_ns = 0;
-  uint64_t idle_ns = 0;         // since anything was completed; 0 when unknown
-  uint64_t ended_unix_ns = 0;   // exited or died; else 0
+  uint64_t idle_ns = 0;        // since anything was completed; 0 when unknown
+  uint64_t ended_unix_ns = 0;  // exited or died; else 0
   uint64_t at_unix_ns() const { return record->state.at_unix_ns; }
   bool alive() const { return standing == Standing::kRunning || standing == Standing::kStopped; }
   bool ended() const { return standing == Standing::kExited || standing == Standing::kDied; }
@@ -38,8 +38,8 @@ struct RankView {
 
 struct Group {
   CommId id;
-  std::string name;  // for people, never empty
-  uint32_t size = 0; // as its members tell; 0 unknown
+  std::string name;   // for people, never empty
+  uint32_t size = 0;  // as its members tell; 0 unknown
   // By position in the group. Members that never reported the communicator are missing.
   std::map<uint32_t, std::pair<Rank, const CommunicatorState*>> members;
   // Positions whose rank is not known: nothing may be concluded about them.

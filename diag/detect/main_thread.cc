@@ -68,15 +68,17 @@ bool IsFile(std::string_view path) {
 bool InFileSystem(const ProcessState& process) {
   if (process.run_state == 'D') return true;
   // These only ever work on paths and files.
-  if (OneOf(process.syscall, {"open", "openat", "openat2", "creat", "stat", "lstat", "newfstatat",
-                              "statx", "statfs", "fstatfs", "fsync", "fdatasync", "sync", "syncfs",
-                              "flock", "rename", "renameat", "renameat2", "unlink", "unlinkat",
-                              "mkdir", "mkdirat", "getdents", "getdents64", "access", "faccessat",
-                              "truncate", "ftruncate", "fallocate"})) {
+  if (OneOf(process.syscall,
+            {"open",       "openat",    "openat2",  "creat",     "stat",     "lstat",
+             "newfstatat", "statx",     "statfs",   "fstatfs",   "fsync",    "fdatasync",
+             "sync",       "syncfs",    "flock",    "rename",    "renameat", "renameat2",
+             "unlink",     "unlinkat",  "mkdir",    "mkdirat",   "getdents", "getdents64",
+             "access",     "faccessat", "truncate", "ftruncate", "fallocate"})) {
     return true;
   }
-  return OneOf(process.syscall, {"read", "write", "pread64", "pwrite64", "readv", "writev", "preadv",
-                                 "pwritev", "fcntl", "sendfile", "copy_file_range", "splice"}) &&
+  return OneOf(process.syscall,
+               {"read", "write", "pread64", "pwrite64", "readv", "writev", "preadv", "pwritev",
+                "fcntl", "sendfile", "copy_file_range", "splice"}) &&
          IsFile(process.syscall_path);
 }
 
@@ -96,7 +98,8 @@ const OpenCall* InnermostCall(const RankState& state) {
 double CpuShare(const RankRecord& record) {
   const uint64_t at = record.state.at_unix_ns;
   const uint64_t cpu = record.state.process.main_thread_cpu_ns;
-  if (record.previous_at_unix_ns == 0 || at < record.previous_at_unix_ns + kShortestLookNs) return -1;
+  if (record.previous_at_unix_ns == 0 || at < record.previous_at_unix_ns + kShortestLookNs)
+    return -1;
   if (cpu < record.previous_main_thread_cpu_ns) return -1;
   return static_cast<double>(cpu - record.previous_main_thread_cpu_ns) /
          static_cast<double>(at - record.previous_at_unix_ns);
@@ -155,10 +158,18 @@ Activity ActivityOf(const RankRecord& record) {
   if (const OpenCall* call = InnermostCall(state)) {
     activity.since_unix_ns = call->since_unix_ns;
     switch (call->kind) {
-      case EventKind::kDataLoad: activity.doing = Doing::kDataLoad; break;
-      case EventKind::kCheckpoint: activity.doing = Doing::kCheckpoint; break;
-      case EventKind::kGc: activity.doing = Doing::kGc; break;
-      default: activity.doing = Doing::kWaitsForPeers; return activity;
+      case EventKind::kDataLoad:
+        activity.doing = Doing::kDataLoad;
+        break;
+      case EventKind::kCheckpoint:
+        activity.doing = Doing::kCheckpoint;
+        break;
+      case EventKind::kGc:
+        activity.doing = Doing::kGc;
+        break;
+      default:
+        activity.doing = Doing::kWaitsForPeers;
+        return activity;
     }
     activity.busy = true;
     activity.detail = SystemCallText(state.process);

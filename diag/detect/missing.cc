@@ -42,7 +42,10 @@ void AddActivityEvidence(const JobView& view, Rank rank, const Activity& activit
   }
   if (activity.cpu_share >= 0) {
     verdict->evidence.push_back({who + ": CPU use of its main thread between two looks",
-                                 "cpu_share", activity.cpu_share, "", {}});
+                                 "cpu_share",
+                                 activity.cpu_share,
+                                 "",
+                                 {}});
   }
 }
 
@@ -67,8 +70,7 @@ bool MutualWaitIsCertain(const JobView& view, const WaitGraph& graph,
   return seen_waiting || shortest >= view.stall_ns();
 }
 
-std::string CycleText(const WaitGraph& graph, const std::vector<Rank>& cycle,
-                      const JobView& view) {
+std::string CycleText(const WaitGraph& graph, const std::vector<Rank>& cycle, const JobView& view) {
   constexpr size_t kShown = 4;
   std::string text;
   for (size_t i = 0; i < cycle.size() && i < kShown; ++i) {
@@ -101,8 +103,10 @@ std::vector<Verdict> FromCycles(const JobView& view) {
     verdict.since_unix_ns = WaitBegin(view, cycle, view.now());
     const std::vector<Rank> victims = graph.WaitersFor(cycle);
     SetOpening(view, LastProgress(view, cycle, victims), &verdict);
-    verdict.summary = Capitalized(RanksText(cycle)) + " wait for each other, no single one is at "
-                      "fault: " + CycleText(graph, cycle, view) + ".";
+    verdict.summary = Capitalized(RanksText(cycle)) +
+                      " wait for each other, no single one is at "
+                      "fault: " +
+                      CycleText(graph, cycle, view) + ".";
     verdict.action =
         "Call these in the same order on every rank (for send and recv: let one side of each pair "
         "receive first, or use batch_isend_irecv).";
@@ -118,7 +122,7 @@ std::vector<Verdict> FromCycles(const JobView& view) {
 struct Reason {
   const char* cause;
   double confidence;
-  std::string doing;   // "is loading data"
+  std::string doing;  // "is loading data"
   const char* action;
 };
 
@@ -152,7 +156,8 @@ Reason ReasonFor(const JobView& view, const WaitNode& root) {
       return {"lock_deadlock", activity.place.empty() ? 0.5 : 0.7, "sleeps on a lock",
               "Look at who holds this lock: dump all threads of the process (py-spy dump)."};
     case Doing::kWaitsForPeers:
-    case Doing::kUnknown: break;
+    case Doing::kUnknown:
+      break;
   }
   return {"cause_not_found", 0.4, "has not come to it, for a reason not seen",
           "Dump the stack of this rank (py-spy dump --native)."};
@@ -176,10 +181,10 @@ Verdict MissingVerdict(const JobView& view, const WaitGraph& graph, const std::v
   const WaitNode& root = graph.nodes.at(roots.front());
   std::string doing = reason.doing;
   if (!one && doing.starts_with("is ")) doing = "are " + doing.substr(3);
-  verdict.summary = Capitalized(one ? RankText(view.job(), roots.front()) : RanksText(roots)) + " " +
-                    doing + ActivityText(root.activity) +
-                    (slow_but_moving ? ", slow but moving" : "") +
-                    WaitersText(view, victims, one) + ".";
+  verdict.summary = Capitalized(one ? RankText(view.job(), roots.front()) : RanksText(roots)) +
+                    " " + doing + ActivityText(root.activity) +
+                    (slow_but_moving ? ", slow but moving" : "") + WaitersText(view, victims, one) +
+                    ".";
   verdict.action = slow_but_moving
                        ? "It makes progress: wait, and raise the collective time-out if need be."
                        : reason.action;
@@ -198,8 +203,8 @@ std::vector<Verdict> FromRoots(const JobView& view, const WaitGraph& graph) {
   for (Rank rank : graph.roots) {
     const WaitNode& root = graph.nodes.at(rank);
     if (root.view->standing != Standing::kRunning) {
-      // Ended and stopped ranks have their own questions, which may need more time; a silent one may
-      // do anything.
+      // Ended and stopped ranks have their own questions, which may need more time; a silent one
+      // may do anything.
       unsettled = true;
       continue;
     }
@@ -252,15 +257,15 @@ std::vector<Verdict> WithoutCulprit(const JobView& view, const WaitGraph& graph,
                               "; no rank is at fault as far as can be seen.")};
   }
   const RankView& first = *view.Find(waiting.front());
-  const size_t unseen = view.job().world_size > view.ranks().size()
-                            ? view.job().world_size - view.ranks().size()
-                            : 0;
+  const size_t unseen =
+      view.job().world_size > view.ranks().size() ? view.job().world_size - view.ranks().size() : 0;
   std::string why = "the ranks that have not come wait in torch.distributed for what is not traced";
   if (graph.roots.empty()) why = "it is not known who is missing";
   if (unseen > 0) why = CountText(unseen, "rank") + " of the job were never heard of";
   return {NobodyVerdict(view, waiting,
-                        Capitalized(RanksText(waiting)) + (waiting.size() == 1 ? " waits" : " wait") +
-                            " in " + WaitText(view, *first.longest_wait) + " for " +
+                        Capitalized(RanksText(waiting)) +
+                            (waiting.size() == 1 ? " waits" : " wait") + " in " +
+                            WaitText(view, *first.longest_wait) + " for " +
                             DurationText(first.wait_ns) + "; " + why + ".")};
 }
 

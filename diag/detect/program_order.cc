@@ -7,17 +7,17 @@
 #include "diag/detect/signatures.h"
 #include "diag/detect/words.h"
 
-// Ranks wait for each other in two communicators. Either they call them in opposite order, or one of
-// them left a call out and went on. Each rank's last calls in all its communicators, put in order of
-// launch, repeat step after step; the rank that leaves this pattern is the odd one. It skipped a call
-// when its next calls come as late as they usually come after the skipped one, or belong to another
-// phase of the step; calls that come in its stead are an exchange of order.
+// Ranks wait for each other in two communicators. Either they call them in opposite order, or one
+// of them left a call out and went on. Each rank's last calls in all its communicators, put in
+// order of launch, repeat step after step; the rank that leaves this pattern is the odd one. It
+// skipped a call when its next calls come as late as they usually come after the skipped one, or
+// belong to another phase of the step; calls that come in its stead are an exchange of order.
 namespace flare::diag {
 namespace {
 
 constexpr size_t kContext = 3;
-constexpr size_t kFarthest = 32;      // calls ahead in the pattern
-constexpr double kClearRatio = 2;     // between the two pauses that the explanations predict
+constexpr size_t kFarthest = 32;   // calls ahead in the pattern
+constexpr double kClearRatio = 2;  // between the two pauses that the explanations predict
 constexpr uint64_t kClearPauseNs = 5'000'000;
 
 struct Launch {
@@ -38,16 +38,15 @@ std::vector<Launch> LaunchesOf(const RankRecord& record) {
     }
     for (const Signature& call : comm.recent) launches.push_back({comm.communicator, call});
   }
-  std::erase_if(launches,
-                [&](const Launch& l) { return l.call.launched_unix_ns < known_from; });
+  std::erase_if(launches, [&](const Launch& l) { return l.call.launched_unix_ns < known_from; });
   std::stable_sort(launches.begin(), launches.end(), [](const Launch& a, const Launch& b) {
     return a.call.launched_unix_ns < b.call.launched_unix_ns;
   });
   return launches;
 }
 
-// Index of the call after the latest earlier place where the last `kContext` calls before `end` came
-// in the same row.
+// Index of the call after the latest earlier place where the last `kContext` calls before `end`
+// came in the same row.
 std::optional<size_t> PatternAfter(const std::vector<Launch>& launches, size_t end) {
   if (end < 2 * kContext) return std::nullopt;
   for (size_t next = end - 1; next >= kContext; --next) {
@@ -116,9 +115,8 @@ std::optional<Deviation> DeviationOf(const JobView& view, Rank rank, const std::
     deviation.pause_ms = PauseMs(launches[tail - 1], launches[tail]);
     deviation.pause_skip_ms = PauseMs(launches[*next - 1], launches[ahead]);
     deviation.pause_order_ms = PauseMs(launches[*next - 1], launches[*next]);
-    const bool clear =
-        deviation.pause_skip_ms > kClearRatio * deviation.pause_order_ms &&
-        deviation.pause_skip_ms > deviation.pause_order_ms + kClearPauseNs * 1e-6;
+    const bool clear = deviation.pause_skip_ms > kClearRatio * deviation.pause_order_ms &&
+                       deviation.pause_skip_ms > deviation.pause_order_ms + kClearPauseNs * 1e-6;
     // Nearer, by ratio, to the pause of a skip than to that of an exchange.
     deviation.skipped = clear && deviation.pause_ms * deviation.pause_ms >
                                      deviation.pause_skip_ms * deviation.pause_order_ms;

@@ -6,7 +6,7 @@
 namespace flare::diag {
 namespace {
 
-constexpr size_t kContext = 3;      // calls that must repeat for a pattern
+constexpr size_t kContext = 3;  // calls that must repeat for a pattern
 constexpr uint32_t kLongestShift = 16;
 
 using Cluster = std::vector<const MemberCalls*>;
@@ -128,7 +128,8 @@ std::optional<Signature> ExpectedNext(const std::vector<Signature>& history) {
     const size_t tail = history.size() - context;
     for (size_t start = tail; start-- > 0;) {
       bool same = true;
-      for (size_t i = 0; i < context && same; ++i) same = Agree(history[start + i], history[tail + i]);
+      for (size_t i = 0; i < context && same; ++i)
+        same = Agree(history[start + i], history[tail + i]);
       if (same) return history[start + context];
     }
   }

@@ -24,13 +24,13 @@ enum class Divergence : uint8_t {
 };
 
 struct Disagreement {
-  uint64_t sequence = 0;   // the first at which members differ
-  std::vector<Rank> odd;   // the ranks at fault; all that took part when they cannot be told apart
+  uint64_t sequence = 0;  // the first at which members differ
+  std::vector<Rank> odd;  // the ranks at fault; all that took part when they cannot be told apart
   bool told_apart = true;
   Divergence divergence = Divergence::kDifferent;
-  uint32_t shift = 0;      // calls left out, or made too many
-  Signature odd_call;      // of the first odd rank at `sequence`
-  Signature usual_call;    // of the others
+  uint32_t shift = 0;        // calls left out, or made too many
+  Signature odd_call;        // of the first odd rank at `sequence`
+  Signature usual_call;      // of the others
   std::vector<Rank> others;  // that called usual_call
 };
 

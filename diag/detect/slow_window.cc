@@ -17,11 +17,11 @@ namespace {
 // Windows, in steps. The number of them counts in the false alarm rate.
 constexpr std::array<uint32_t, 8> kWindows = {8, 12, 16, 24, 36, 60, 100, 160};
 constexpr size_t kOnsetBlock = 8;
-constexpr double kTail = 4;           // a step's wait counts at most this many times the median
-constexpr double kStandsOut = 0.5;    // of its excess over the median must remain over the next
-constexpr double kSpinning = 0.9;       // CPU per wall time at which waiting cannot be told from work
+constexpr double kTail = 4;         // a step's wait counts at most this many times the median
+constexpr double kStandsOut = 0.5;  // of its excess over the median must remain over the next
+constexpr double kSpinning = 0.9;   // CPU per wall time at which waiting cannot be told from work
 constexpr double kSpinningWait = 0.15;  // share of the step spent waiting for that to matter
-constexpr double kEachQuarter = 0.5;  // of the excess must show in each quarter of the window
+constexpr double kEachQuarter = 0.5;    // of the excess must show in each quarter of the window
 
 // One step as all ranks reported it.
 struct Row {
@@ -63,8 +63,7 @@ void ChargeByTotals(Row* row) {
         static_cast<double>(step->communication_ns - row->by_rank[least]->communication_ns);
   }
   row->total_caused_ns = row->caused_ns[least];
-  row->longest_ns[least] =
-      row->total_caused_ns / static_cast<double>(row->by_rank.size() - 1);
+  row->longest_ns[least] = row->total_caused_ns / static_cast<double>(row->by_rank.size() - 1);
 }
 
 // Charges the steps that windows can reach.
@@ -136,8 +135,9 @@ Excess ExcessOf(const std::vector<Row>& rows, size_t begin, size_t end, size_t s
   Excess excess;
   std::vector<double> others;
   for (size_t r = 0; r < rows[begin].by_rank.size(); ++r) {
-    const double median = MedianOver(
-        rows, begin, end, [&](const Row& row) { return static_cast<double>(value(*row.by_rank[r])); });
+    const double median = MedianOver(rows, begin, end, [&](const Row& row) {
+      return static_cast<double>(value(*row.by_rank[r]));
+    });
     if (r == slow) {
       excess.slow = median;
     } else {
@@ -196,8 +196,7 @@ std::vector<double> CutCharges(const std::vector<Row>& rows, size_t begin, doubl
   std::vector<double> charges(rows[begin].caused_ns.size(), 0);
   for (size_t i = begin; i < rows.size(); ++i) {
     const double limit = kTail * median;
-    const double scale =
-        rows[i].total_caused_ns > limit ? limit / rows[i].total_caused_ns : 1;
+    const double scale = rows[i].total_caused_ns > limit ? limit / rows[i].total_caused_ns : 1;
     for (size_t r = 0; r < charges.size(); ++r) {
       charges[r] += scale * rows[i].caused_ns[r];
       *total += scale * rows[i].caused_ns[r];
@@ -232,8 +231,8 @@ std::optional<SlowWindow> Judge(const std::vector<Row>& rows, const std::vector<
   double total = 0;
   const std::vector<double> charges = CutCharges(rows, begin, &total);
   if (total <= 0) return std::nullopt;
-  const auto slow = static_cast<size_t>(
-      std::max_element(charges.begin(), charges.end()) - charges.begin());
+  const auto slow =
+      static_cast<size_t>(std::max_element(charges.begin(), charges.end()) - charges.begin());
   SlowWindow window;
   window.slow = ranks[slow];
   window.ranks = static_cast<uint32_t>(ranks.size());
@@ -250,7 +249,7 @@ std::optional<SlowWindow> Judge(const std::vector<Row>& rows, const std::vector<
     return row.caused_ns[slow] / static_cast<double>(ranks.size() - 1);
   });
   window.longest_ns = LowerMedianOver(rows, begin, rows.size(),
-                                 [&](const Row& row) { return row.longest_ns[slow]; });
+                                      [&](const Row& row) { return row.longest_ns[slow]; });
   const Excess own = ExcessOf(rows, begin, rows.size(), slow, OwnNs);
   window.slow_own_ns = own.slow;
   window.others_own_ns = own.others;
@@ -258,19 +257,16 @@ std::optional<SlowWindow> Judge(const std::vector<Row>& rows, const std::vector<
   if (window.false_alarm > settings.weak_false_alarm ||
       window.charge_share < settings.min_charge_share ||
       window.steps_last < settings.min_step_share * window.steps ||
-      excess < settings.min_own_excess * own.others ||
-      own.slow - own.next < kStandsOut * excess ||
+      excess < settings.min_own_excess * own.others || own.slow - own.next < kStandsOut * excess ||
       !ShowsInEachQuarter(rows, begin, slow, settings.min_own_excess)) {
     return std::nullopt;
   }
-  const Excess compute = ExcessOf(rows, begin, rows.size(), slow, [](const RankStep& step) {
-    return OwnTimeOf(step).compute_ns;
-  });
-  const Excess data = ExcessOf(rows, begin, rows.size(), slow, [](const RankStep& step) {
-    return OwnTimeOf(step).data_load_ns;
-  });
-  const Excess cpu = ExcessOf(rows, begin, rows.size(), slow,
-                              [](const RankStep& step) { return step.cpu_ns; });
+  const Excess compute = ExcessOf(rows, begin, rows.size(), slow,
+                                  [](const RankStep& step) { return OwnTimeOf(step).compute_ns; });
+  const Excess data = ExcessOf(rows, begin, rows.size(), slow,
+                               [](const RankStep& step) { return OwnTimeOf(step).data_load_ns; });
+  const Excess cpu =
+      ExcessOf(rows, begin, rows.size(), slow, [](const RankStep& step) { return step.cpu_ns; });
   window.compute_excess_ns = compute.slow - compute.others;
   window.data_excess_ns = data.slow - data.others;
   window.slow_cpu_ns = cpu.slow;
@@ -278,8 +274,8 @@ std::optional<SlowWindow> Judge(const std::vector<Row>& rows, const std::vector<
   window.cpu_tells = CpuTells(window);
   window.wait_ns = window.longest_ns;
   if (window.cpu_tells) {
-    const double cpu_excess = LowerMedianOver(
-        rows, begin, rows.size(), [&](const Row& row) { return CpuExcess(row, slow); });
+    const double cpu_excess = LowerMedianOver(rows, begin, rows.size(),
+                                              [&](const Row& row) { return CpuExcess(row, slow); });
     window.wait_ns = std::max(window.wait_ns, std::min({summed_ns, excess, cpu_excess}));
   }
   if (window.wait_ns < settings.min_wait_share * window.step_ns) return std::nullopt;
@@ -305,7 +301,8 @@ std::optional<SlowWindow> FindSlowWindow(const Job& job, uint64_t now_unix_ns,
     if (steps < settings.min_steps || steps > settings.max_steps || steps > rows.size()) continue;
     const size_t begin = rows.size() - steps;
     // Of very short steps not enough are kept to fill the span; then half of it must do.
-    const uint64_t span = steps == kWindows.back() ? settings.min_span_ns / 2 : settings.min_span_ns;
+    const uint64_t span =
+        steps == kWindows.back() ? settings.min_span_ns / 2 : settings.min_span_ns;
     if (newest < rows[begin].by_rank.front()->start_unix_ns + span) continue;
     if (!AnyoneStandsOut(rows, begin, settings.min_own_excess)) continue;
     if (!charged) Charge(job, ranks, &rows);

@@ -97,7 +97,8 @@ bool InLine(const std::vector<int64_t>& offsets) {
   return std::all_of(offsets.begin(), offsets.end(), [](int64_t o) { return o == 0; });
 }
 
-void Fill(const Table& table, size_t row, const std::vector<size_t>& odd, StepDisagreement* result) {
+void Fill(const Table& table, size_t row, const std::vector<size_t>& odd,
+          StepDisagreement* result) {
   result->communicator = table.comm;
   result->step = table.rows[row].step;
   for (size_t r = 0; r < table.ranks.size(); ++r) {
@@ -156,8 +157,8 @@ bool HasScatter(const CommunicatorStep& comm) {
 // What `a` did that `b` did not, in words; empty when the totals agree.
 std::string OnlyIn(const CommunicatorStep& a, const CommunicatorStep& b) {
   for (const OperationTotals& mine : a.operations) {
-    const bool shared = std::any_of(
-        b.operations.begin(), b.operations.end(), [&](const OperationTotals& theirs) {
+    const bool shared =
+        std::any_of(b.operations.begin(), b.operations.end(), [&](const OperationTotals& theirs) {
           return theirs.operation == mine.operation && theirs.data_type == mine.data_type &&
                  theirs.count == mine.count && theirs.bytes == mine.bytes;
         });

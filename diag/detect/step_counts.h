@@ -10,11 +10,11 @@
 // Disagreement between ranks that shows in finished steps, while the job may still be running:
 // equal-sized collectives pair up one off without anybody noticing.
 //
-// Only steps that every user of a communicator reported without drops are compared. A rank counts as
-// odd when it falls out of step with all others (with two ranks: out of its own earlier pattern) after
-// kAlignedSteps steps in line, and stays so by the same number for kConfirmedSteps steps. That is
-// strong but no proof: an asynchronous collective that ends now before, now after the end of the step
-// in which it was launched moves counts as well.
+// Only steps that every user of a communicator reported without drops are compared. A rank counts
+// as odd when it falls out of step with all others (with two ranks: out of its own earlier pattern)
+// after kAlignedSteps steps in line, and stays so by the same number for kConfirmedSteps steps.
+// That is strong but no proof: an asynchronous collective that ends now before, now after the end
+// of the step in which it was launched moves counts as well.
 namespace flare::diag {
 
 inline constexpr size_t kAlignedSteps = 8;
@@ -22,10 +22,11 @@ inline constexpr size_t kConfirmedSteps = 6;
 
 struct StepDisagreement {
   CommId communicator;
-  StepId step;             // the step in which it happened
+  StepId step;  // the step in which it happened
   std::vector<Rank> odd;
   std::vector<Rank> others;
-  // Calls that odd ranks made less (below 0) or more than the others; 0 = as many, but different ones.
+  // Calls that odd ranks made less (below 0) or more than the others; 0 = as many, but different
+  // ones.
   int64_t difference = 0;
   uint32_t odd_count = 0;    // collectives of an odd rank in this step
   uint32_t usual_count = 0;  // of the others

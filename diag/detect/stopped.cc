@@ -30,8 +30,8 @@ std::vector<Verdict> DetectStopped(const JobView& view) {
   }
   if (stopped.empty()) return {};
   // A witness that runs, seen after the stop: otherwise the whole job may be suspended.
-  const bool others_run = std::any_of(
-      view.ranks().begin(), view.ranks().end(), [&](const auto& entry) {
+  const bool others_run =
+      std::any_of(view.ranks().begin(), view.ranks().end(), [&](const auto& entry) {
         const RankView& other = entry.second;
         return other.standing == Standing::kRunning &&
                other.at_unix_ns() >= since + view.settings().stopped_ns;
@@ -44,8 +44,7 @@ std::vector<Verdict> DetectStopped(const JobView& view) {
   verdict.since_unix_ns = since;
   const std::vector<Rank> waiters = WaitersWith(view, stopped);
   const bool one = stopped.size() == 1;
-  const std::string who =
-      one ? RankText(view.job(), stopped.front()) : RanksText(stopped);
+  const std::string who = one ? RankText(view.job(), stopped.front()) : RanksText(stopped);
   verdict.summary = Capitalized(who) + (one ? " is" : " are") + " stopped (" +
                     (traced ? "held by a debugger" : "SIGSTOP or job control") + ")" +
                     WaitersText(view, waiters, one) + ".";

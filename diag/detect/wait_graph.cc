@@ -41,11 +41,10 @@ void AddPointToPoint(const JobView& view, const OpenCall& call, WaitNode* node) 
     node->unknown = true;
     return;
   }
-  const EventKind partner =
-      call.kind == EventKind::kSend ? EventKind::kRecv : EventKind::kSend;
+  const EventKind partner = call.kind == EventKind::kSend ? EventKind::kRecv : EventKind::kSend;
   const RankView* other = view.Find(peer->second.first);
-  if (other != nullptr && HasOpen(*other, partner, call.communicator,
-                                  static_cast<int32_t>(own->group_rank))) {
+  if (other != nullptr &&
+      HasOpen(*other, partner, call.communicator, static_cast<int32_t>(own->group_rank))) {
     node->inside = true;
     node->inside_call = &call;
   } else {
@@ -53,8 +52,8 @@ void AddPointToPoint(const JobView& view, const OpenCall& call, WaitNode* node) 
   }
 }
 
-// Ranks that have not come to the creation of a communicator, when it is one of all ranks; otherwise
-// nobody knows who was to come.
+// Ranks that have not come to the creation of a communicator, when it is one of all ranks;
+// otherwise nobody knows who was to come.
 void AddCommInit(const JobView& view, const OpenCall& call, WaitNode* node) {
   std::vector<Rank> missing;
   for (const auto& [rank, other] : view.ranks()) {
@@ -174,9 +173,15 @@ WaitGraph BuildWaitGraph(const JobView& view, uint64_t at_least_ns) {
     if (node.activity.busy) continue;
     for (const OpenCall* call : rank_view.waits) {
       switch (call->kind) {
-        case EventKind::kCommInit: AddCommInit(view, *call, &node); break;
-        case EventKind::kCollective: AddCollective(view, *call, &node); break;
-        default: AddPointToPoint(view, *call, &node); break;
+        case EventKind::kCommInit:
+          AddCommInit(view, *call, &node);
+          break;
+        case EventKind::kCollective:
+          AddCollective(view, *call, &node);
+          break;
+        default:
+          AddPointToPoint(view, *call, &node);
+          break;
       }
     }
   }

@@ -12,7 +12,8 @@
 // communicator creation to each member that has not come to it.
 //
 // A rank whose main thread is busy elsewhere is a root even if asynchronous collectives of it are
-// open: it is not these that hold it up. Waits for members that nobody has heard of lead to `unknown`.
+// open: it is not these that hold it up. Waits for members that nobody has heard of lead to
+// `unknown`.
 namespace flare::diag {
 
 struct WaitEdge {
@@ -24,10 +25,10 @@ struct WaitNode {
   const RankView* view = nullptr;
   Activity activity;
   std::vector<WaitEdge> edges;
-  bool inside = false;       // in a call to which every member has come
+  bool inside = false;  // in a call to which every member has come
   const OpenCall* inside_call = nullptr;
-  bool unknown = false;      // waits for members that are not known
-  bool any_source = false;   // a recv from anybody: one sender would do
+  bool unknown = false;         // waits for members that are not known
+  bool any_source = false;      // a recv from anybody: one sender would do
   bool point_to_point = false;  // an edge is a send or recv
 };
 

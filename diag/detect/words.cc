@@ -35,38 +35,64 @@ std::string BytesText(uint64_t bytes) {
 
 std::string OperationText(Operation operation) {
   switch (operation) {
-    case Operation::kAllReduce: return "all-reduce";
-    case Operation::kBroadcast: return "broadcast";
-    case Operation::kReduce: return "reduce";
-    case Operation::kAllGather: return "all-gather";
-    case Operation::kReduceScatter: return "reduce-scatter";
-    case Operation::kGather: return "gather";
-    case Operation::kScatter: return "scatter";
-    case Operation::kAllToAll: return "all-to-all";
-    case Operation::kBarrier: return "barrier";
-    case Operation::kSend: return "send";
-    case Operation::kRecv: return "recv";
-    case Operation::kUnknown: break;
+    case Operation::kAllReduce:
+      return "all-reduce";
+    case Operation::kBroadcast:
+      return "broadcast";
+    case Operation::kReduce:
+      return "reduce";
+    case Operation::kAllGather:
+      return "all-gather";
+    case Operation::kReduceScatter:
+      return "reduce-scatter";
+    case Operation::kGather:
+      return "gather";
+    case Operation::kScatter:
+      return "scatter";
+    case Operation::kAllToAll:
+      return "all-to-all";
+    case Operation::kBarrier:
+      return "barrier";
+    case Operation::kSend:
+      return "send";
+    case Operation::kRecv:
+      return "recv";
+    case Operation::kUnknown:
+      break;
   }
   return "collective";
 }
 
 std::string DataTypeText(DataType type) {
   switch (type) {
-    case DataType::kUint8: return "uint8";
-    case DataType::kInt8: return "int8";
-    case DataType::kInt16: return "int16";
-    case DataType::kInt32: return "int32";
-    case DataType::kInt64: return "int64";
-    case DataType::kFloat16: return "float16";
-    case DataType::kFloat32: return "float32";
-    case DataType::kFloat64: return "float64";
-    case DataType::kComplex64: return "complex64";
-    case DataType::kComplex128: return "complex128";
-    case DataType::kBool: return "bool";
-    case DataType::kBfloat16: return "bfloat16";
-    case DataType::kFloat8: return "float8";
-    case DataType::kUnknown: break;
+    case DataType::kUint8:
+      return "uint8";
+    case DataType::kInt8:
+      return "int8";
+    case DataType::kInt16:
+      return "int16";
+    case DataType::kInt32:
+      return "int32";
+    case DataType::kInt64:
+      return "int64";
+    case DataType::kFloat16:
+      return "float16";
+    case DataType::kFloat32:
+      return "float32";
+    case DataType::kFloat64:
+      return "float64";
+    case DataType::kComplex64:
+      return "complex64";
+    case DataType::kComplex128:
+      return "complex128";
+    case DataType::kBool:
+      return "bool";
+    case DataType::kBfloat16:
+      return "bfloat16";
+    case DataType::kFloat8:
+      return "float8";
+    case DataType::kUnknown:
+      break;
   }
   return "";
 }
@@ -133,14 +159,22 @@ std::string CallText(const OpenCall& call) {
       if (call.peer < 0) return send ? "send" : "recv from any rank";
       return (send ? "send to group rank " : "recv from group rank ") + std::to_string(call.peer);
     }
-    case EventKind::kCommInit: return "process group creation";
-    case EventKind::kDataLoad: return "data loading";
-    case EventKind::kBackward: return "backward pass";
-    case EventKind::kOptimizer: return "optimizer step";
-    case EventKind::kCheckpoint: return "checkpoint";
-    case EventKind::kGc: return "garbage collection";
-    case EventKind::kSynchronize: return "device synchronize";
-    default: return call.name.empty() ? "a call" : call.name;
+    case EventKind::kCommInit:
+      return "process group creation";
+    case EventKind::kDataLoad:
+      return "data loading";
+    case EventKind::kBackward:
+      return "backward pass";
+    case EventKind::kOptimizer:
+      return "optimizer step";
+    case EventKind::kCheckpoint:
+      return "checkpoint";
+    case EventKind::kGc:
+      return "garbage collection";
+    case EventKind::kSynchronize:
+      return "device synchronize";
+    default:
+      return call.name.empty() ? "a call" : call.name;
   }
 }
 

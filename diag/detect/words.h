@@ -10,10 +10,10 @@
 // The words in which verdicts speak, so that all detectors say the same thing the same way.
 namespace flare::diag {
 
-std::string DurationText(uint64_t duration_ns);  // "350 ms", "4.2 s", "38 s", "12 min"
-std::string BytesText(uint64_t bytes);           // "4 B", "25.0 MiB"
-std::string OperationText(Operation operation);  // "all-reduce"
-std::string DataTypeText(DataType type);         // "float32"; empty when unknown
+std::string DurationText(uint64_t duration_ns);             // "350 ms", "4.2 s", "38 s", "12 min"
+std::string BytesText(uint64_t bytes);                      // "4 B", "25.0 MiB"
+std::string OperationText(Operation operation);             // "all-reduce"
+std::string DataTypeText(DataType type);                    // "float32"; empty when unknown
 std::string RankText(const Job& job, Rank rank);            // "rank 2 on node a"
 std::string RanksText(const std::vector<Rank>& ranks);      // "rank 2", "ranks 0, 1 and 3-7"
 std::string CountText(size_t count, const char* singular);  // "1 rank", "3 ranks"

@@ -16,7 +16,8 @@ OwnTime OwnTimeOf(const RankStep& step) {
     if (phase.kind == EventKind::kCheckpoint) time.checkpoint_ns += phase.total_ns;
     if (phase.kind == EventKind::kGc) time.gc_ns += phase.total_ns;
   }
-  time.compute_ns = Less(Less(Less(time.own_ns, time.data_load_ns), time.checkpoint_ns), time.gc_ns);
+  time.compute_ns =
+      Less(Less(Less(time.own_ns, time.data_load_ns), time.checkpoint_ns), time.gc_ns);
   return time;
 }
 

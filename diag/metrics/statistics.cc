@@ -18,8 +18,8 @@ double Median(std::vector<double> values) {
 double Quantile(std::vector<double> values, double fraction) {
   if (values.empty()) return 0;
   const double position = std::ceil(fraction * static_cast<double>(values.size())) - 1;
-  const auto index = static_cast<ptrdiff_t>(
-      std::clamp(position, 0.0, static_cast<double>(values.size() - 1)));
+  const auto index =
+      static_cast<ptrdiff_t>(std::clamp(position, 0.0, static_cast<double>(values.size() - 1)));
   std::nth_element(values.begin(), values.begin() + index, values.end());
   return values[static_cast<size_t>(index)];
 }

@@ -17,8 +17,8 @@ struct Arrival {
 
 // What a rank is charged on one communicator in one step, and by whom it is itself delayed there.
 struct Charge {
-  double caused_ns = 0;            // over all waiters
-  double longest_ns = 0;           // longest single wait of each collective, summed
+  double caused_ns = 0;              // over all waiters
+  double longest_ns = 0;             // longest single wait of each collective, summed
   std::map<Rank, double> waited_ns;  // own wait, by the rank that was waited for
 };
 
@@ -119,8 +119,8 @@ std::vector<StepWait> WaitCaused(const Job& job, StepId first, StepId last) {
       }
       ranks[late.rank].longest_ns += longest;
       uint64_t& largest_mean = longest_by_step[late.step][late.rank];
-      largest_mean = std::max(largest_mean,
-                              static_cast<uint64_t>(sum / static_cast<double>(expected - 1)));
+      largest_mean =
+          std::max(largest_mean, static_cast<uint64_t>(sum / static_cast<double>(expected - 1)));
     }
   }
   std::vector<StepWait> result;

@@ -15,9 +15,10 @@
 // Collectives not observed on all members are left out: the last to arrive may be the one not seen.
 //
 // A rank that came late because it had waited on another communicator in the same step passes the
-// charge on: of what it is charged on one communicator, the part min(1, its own wait on others / the
-// longest wait it caused) goes to those it waited for, in proportion, and so on along the chain.
-// Within one communicator nothing is passed on: asynchronous collectives do not delay the caller.
+// charge on: of what it is charged on one communicator, the part min(1, its own wait on others /
+// the longest wait it caused) goes to those it waited for, in proportion, and so on along the
+// chain. Within one communicator nothing is passed on: asynchronous collectives do not delay the
+// caller.
 namespace flare::diag {
 
 struct StepWait {

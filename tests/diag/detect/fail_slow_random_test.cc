@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -26,7 +26,8 @@ class HealthyJob {
   explicit HealthyJob(StepSimulator* sim) : sim_(sim), ranks_(sim->job().world_size) {
     auto& random = sim->random();
     kind_ = std::uniform_int_distribution<int>(0, 8)(random);
-    base_ms_ = std::exp(std::uniform_real_distribution<double>(std::log(20), std::log(400))(random));
+    base_ms_ =
+        std::exp(std::uniform_real_distribution<double>(std::log(20), std::log(400))(random));
     jitter_ = std::uniform_real_distribution<double>(0.01, 0.12)(random);
     odd_rank_ = random() % ranks_;
     cores_ = 1 + static_cast<uint32_t>(random() % std::max(1u, ranks_ - 1));
@@ -40,7 +41,8 @@ class HealthyJob {
     work.compute_ms = base_ms_ * std::exp(std::normal_distribution<double>(0, jitter_)(random));
     const double u = std::uniform_real_distribution<double>(0, 1)(random);
     switch (kind_) {
-      case 0: break;
+      case 0:
+        break;
       case 1:  // heavy tails
         if (u < 0.05) work.wait_ms = base_ms_ * 0.3 * std::pow(u / 0.05, -0.7);
         break;
@@ -52,8 +54,9 @@ class HealthyJob {
           for (uint32_t& core : core_) core = random() % cores_;
           reshuffle_s_ = now_s + std::exponential_distribution<double>(1.0)(random);
         }
-        work.wait_ms = work.compute_ms *
-                       (static_cast<double>(std::count(core_.begin(), core_.end(), core_[rank])) - 1);
+        work.wait_ms =
+            work.compute_ms *
+            (static_cast<double>(std::count(core_.begin(), core_.end(), core_[rank])) - 1);
         break;
       case 4:  // one rank has a few percent more to do: logging, the last pipeline stage
         if (rank == odd_rank_) work.compute_ms *= 1.05;
@@ -124,8 +127,8 @@ TEST(FailSlowRandomTest, OneSlowRankIsFoundInTime) {
     const auto plan = [&](uint32_t rank, uint64_t step, double) {
       const bool faulty = rank == slow && step >= static_cast<uint64_t>(healthy);
       return SimulatedStep{
-          base_ms * (faulty ? 1.3 : 1) * std::exp(std::normal_distribution<double>(0, jitter)(r)), 0,
-          0};
+          base_ms * (faulty ? 1.3 : 1) * std::exp(std::normal_distribution<double>(0, jitter)(r)),
+          0, 0};
     };
     for (int i = 0; i < healthy; ++i) sim.Step(plan);
     struck_s = sim.now_s();
@@ -145,8 +148,9 @@ TEST(FailSlowRandomTest, OneSlowRankIsFoundInTime) {
       sum_s += sim.now_s() - struck_s;
     }
   }
-  std::printf("slow jobs: %d, right culprit: %d, wrong: %d, right cause: %d, mean %.1f s, worst %.1f s\n",
-              jobs, right, wrong, cause_right, sum_s / std::max(1, right + wrong), worst_s);
+  std::printf(
+      "slow jobs: %d, right culprit: %d, wrong: %d, right cause: %d, mean %.1f s, worst %.1f s\n",
+      jobs, right, wrong, cause_right, sum_s / std::max(1, right + wrong), worst_s);
   EXPECT_EQ(wrong, 0);
   EXPECT_GE(right, jobs * 99 / 100);
   EXPECT_GE(cause_right, jobs * 99 / 100);

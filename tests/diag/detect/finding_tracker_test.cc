@@ -198,7 +198,8 @@ TEST_F(FindingTrackerTest, RestoredFindingsGoOn) {
   next.Restore(tracker_.findings());
   next.Update(builder_.job, {Of("process_stopped", {1}, true)}, now_ + kSecond);
   ASSERT_EQ(next.findings().size(), 1u);
-  next.Update(builder_.job, {Of("process_stopped", {1}, true), Of("compute_slow", {3}, true, 0, "fail_slow")},
+  next.Update(builder_.job,
+              {Of("process_stopped", {1}, true), Of("compute_slow", {3}, true, 0, "fail_slow")},
               now_ + 2 * kSecond);
   ASSERT_EQ(next.findings().size(), 2u);
   EXPECT_EQ(next.findings()[1].id, "job-2");

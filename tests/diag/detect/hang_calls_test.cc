@@ -80,7 +80,8 @@ TEST(HangCallsTest, DeadVictimOfAMismatchIsNotBlamed) {
 TEST(HangCallsTest, OneSkippedCallShowsAsShift) {
   JobBuilder b(3);
   for (uint32_t r : {0u, 2u}) {
-    b[r].Calls(kDefaultGroup, AllReduce(kNext), 2.1).WaitsIn(kDefaultGroup, AllReduce(kNext + 1), 2);
+    b[r].Calls(kDefaultGroup, AllReduce(kNext), 2.1)
+        .WaitsIn(kDefaultGroup, AllReduce(kNext + 1), 2);
   }
   b[1].WaitsIn(kDefaultGroup, AllReduceOf(kNext, BucketBytes(kNext + 1)), 2);
   const Verdict v = Only(b);

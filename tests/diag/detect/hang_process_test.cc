@@ -13,14 +13,15 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr char kPeerLost[] = "[gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]";
+constexpr char kPeerLost[] =
+    "[gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]";
 
 std::vector<Verdict> Detect(const JobBuilder& b) { return DetectHang(b.job, b.now()); }
 
-#define EXPECT_VERDICT(verdicts, cls, id, ...)        \
-  ASSERT_EQ(verdicts.size(), 1u);                      \
-  EXPECT_EQ(verdicts[0].finding_class, cls);           \
-  EXPECT_EQ(verdicts[0].cause, id);                    \
+#define EXPECT_VERDICT(verdicts, cls, id, ...) \
+  ASSERT_EQ(verdicts.size(), 1u);              \
+  EXPECT_EQ(verdicts[0].finding_class, cls);   \
+  EXPECT_EQ(verdicts[0].cause, id);            \
   EXPECT_THAT(verdicts[0].ranks, ElementsAre(__VA_ARGS__))
 
 TEST(HangProcessTest, StoppedRankIsNamedWithWaiters) {

@@ -5,7 +5,8 @@
 #include "diag/detect/hang.h"
 #include "tests/diag/detect/job_builder.h"
 
-// Living ranks that wait: for one that is busy elsewhere, for each other, or for nothing we can see.
+// Living ranks that wait: for one that is busy elsewhere, for each other, or for nothing we can
+// see.
 namespace flare::diag {
 namespace {
 
@@ -68,7 +69,9 @@ INSTANTIATE_TEST_SUITE_P(
              [](RankBuilder r) { r.Syscall("read", "/dev/pts/3").Cpu(0).Frames({UserFrame()}); },
              "/dev/pts/3"},
         Case{"FifoRead", "file_system_stall", "operations",
-             [](RankBuilder r) { r.Syscall("read", "/tmp/x/shard.fifo").Cpu(0).Frames({UserFrame()}); },
+             [](RankBuilder r) {
+               r.Syscall("read", "/tmp/x/shard.fifo").Cpu(0).Frames({UserFrame()});
+             },
              "/tmp/x/shard.fifo"},
         Case{"FifoOpen", "file_system_stall", "operations",
              [](RankBuilder r) { r.Syscall("openat", "/tmp/x/shard.fifo").Cpu(0); }, "openat"},
@@ -92,8 +95,10 @@ INSTANTIATE_TEST_SUITE_P(
              "checkpoint"},
         Case{"CheckpointFrames", "checkpoint_io", "operations",
              [](RankBuilder r) {
-               r.Syscall("write", "/ckpt/latest.pt").Cpu(0.1).Frames(
-                   {{"_save", "/x/site-packages/torch/serialization.py", 800}, UserFrame()});
+               r.Syscall("write", "/ckpt/latest.pt")
+                   .Cpu(0.1)
+                   .Frames(
+                       {{"_save", "/x/site-packages/torch/serialization.py", 800}, UserFrame()});
              },
              "/ckpt/latest.pt"},
         Case{"GarbageCollection", "python_gc", "algorithm",

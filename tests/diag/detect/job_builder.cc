@@ -26,8 +26,9 @@ Signature AllReduceOf(uint64_t sequence, uint64_t bytes) {
 Signature AllReduce(uint64_t sequence) { return AllReduceOf(sequence, BucketBytes(sequence)); }
 
 std::vector<StackFrame> AllReduceFrames() {
-  return {{"all_reduce", "/v/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", 2},
-          UserFrame()};
+  return {
+      {"all_reduce", "/v/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", 2},
+      UserFrame()};
 }
 
 std::vector<StackFrame> BackwardFrames() {

@@ -13,8 +13,7 @@ uint64_t Ns(double ms) { return static_cast<uint64_t>(std::max(ms, 0.0) * 1e6); 
 
 }  // namespace
 
-StepSimulator::StepSimulator(uint32_t ranks, uint32_t seed)
-    : random_(seed), start_ms_(ranks, 0.0) {
+StepSimulator::StepSimulator(uint32_t ranks, uint32_t seed) : random_(seed), start_ms_(ranks, 0.0) {
   job_.id = "simulated";
   job_.world_size = ranks;
   for (uint32_t r = 0; r < ranks; ++r) {
@@ -61,8 +60,7 @@ void StepSimulator::Step(const Plan& plan) {
     double covered_to = 0, communication = 0, finish = computed[r];
     for (uint32_t b = 0; b < buckets; ++b) {
       const double done = end[b] + transfer_ms * (1 + 0.3 * uniform(random_));
-      comm.duration_us.push_back(
-          static_cast<uint32_t>(std::max(1.0, 1e3 * (done - launch[r][b]))));
+      comm.duration_us.push_back(static_cast<uint32_t>(std::max(1.0, 1e3 * (done - launch[r][b]))));
       communication += std::max(0.0, done - std::max(launch[r][b], covered_to));
       covered_to = std::max(covered_to, done);
       finish = std::max(finish, done);
@@ -70,8 +68,7 @@ void StepSimulator::Step(const Plan& plan) {
     step.duration_ns = Ns(finish - start_ms_[r]);
     step.communication_ns = Ns(communication);
     step.cpu_ns = Ns(work[r].compute_ms * (1 + cpu_noise * noise(random_)) + 0.5);
-    step.phases.push_back(
-        {EventKind::kDataLoad, "", 1, Ns(work[r].data_ms), Ns(work[r].data_ms)});
+    step.phases.push_back({EventKind::kDataLoad, "", 1, Ns(work[r].data_ms), Ns(work[r].data_ms)});
     step.communicators.push_back(std::move(comm));
     record.steps.push_back(std::move(step));
     if (record.steps.size() > kKeptSteps) record.steps.pop_front();

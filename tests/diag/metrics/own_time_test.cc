@@ -29,13 +29,13 @@ TEST_P(OwnTimeTest, SplitsTheStep) {
   EXPECT_EQ(time.data_load_ns, c.data);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Table, OwnTimeTest,
-    testing::Values(Case{"plain", 100, 30, 0, 0, 0, 70, 70}, Case{"data", 100, 30, 20, 0, 0, 70, 50},
-                    Case{"all", 100, 30, 20, 10, 5, 70, 35},
-                    Case{"communication_beyond_step", 100, 130, 0, 0, 0, 0, 0},
-                    Case{"phases_beyond_own", 100, 60, 50, 10, 0, 40, 0}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Table, OwnTimeTest,
+                         testing::Values(Case{"plain", 100, 30, 0, 0, 0, 70, 70},
+                                         Case{"data", 100, 30, 20, 0, 0, 70, 50},
+                                         Case{"all", 100, 30, 20, 10, 5, 70, 35},
+                                         Case{"communication_beyond_step", 100, 130, 0, 0, 0, 0, 0},
+                                         Case{"phases_beyond_own", 100, 60, 50, 10, 0, 40, 0}),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace flare::diag

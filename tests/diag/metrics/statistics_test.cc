@@ -29,9 +29,9 @@ TEST(StatisticsTest, BinomialTailMatchesKnownValues) {
     uint32_t trials, successes;
     double chance, tail;
   };
-  for (const Case& c : {Case{10, 0, 0.5, 1}, Case{10, 10, 0.5, 1.0 / 1024},
-                        Case{10, 9, 0.5, 11.0 / 1024}, Case{4, 2, 0.25, 67.0 / 256},
-                        Case{3, 4, 0.5, 0}, Case{5, 2, 1, 1}}) {
+  for (const Case& c :
+       {Case{10, 0, 0.5, 1}, Case{10, 10, 0.5, 1.0 / 1024}, Case{10, 9, 0.5, 11.0 / 1024},
+        Case{4, 2, 0.25, 67.0 / 256}, Case{3, 4, 0.5, 0}, Case{5, 2, 1, 1}}) {
     EXPECT_NEAR(BinomialTail(c.trials, c.successes, c.chance), c.tail, 1e-12)
         << c.trials << " " << c.successes;
   }

@@ -95,8 +95,7 @@ TEST(WaitCausedTest, PassesOnOnlyWhatItWaited) {
   Add(&job, 2, kB, {110}, 2);
   const auto waits = Compute(job);
   ASSERT_EQ(waits.size(), 1u);
-  EXPECT_THAT(waits[0].caused,
-              UnorderedElementsAre(Pair(Rank(0), 80'000), Pair(Rank(1), 60'000)));
+  EXPECT_THAT(waits[0].caused, UnorderedElementsAre(Pair(Rank(0), 80'000), Pair(Rank(1), 60'000)));
 }
 
 TEST(WaitCausedTest, PassesNothingOnWithinOneCommunicator) {
