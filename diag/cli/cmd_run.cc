@@ -11,6 +11,7 @@
 #include "diag/cli/command_supervisor.h"
 #include "diag/cli/crash_guard.h"
 #include "diag/cli/job_name.h"
+#include "diag/cli/parse_error.h"
 #include "diag/cli/private_dir.h"
 #include "diag/cli/report_file.h"
 #include "diag/cli/run_console.h"
@@ -77,7 +78,7 @@ int Run(RunOptions options) {
   }
   const std::string name = options.name.empty() ? NameOfCommand(options.command) : options.name;
   const std::string job = ChooseJobId(name);
-  RunConsole console(options.quiet, options.progress);
+  RunConsole console(options.quiet, !options.no_progress);
   ReportFile report_file(options.report_json);
   const v1::Report nothing_yet = EmptyReport(job, name);
   if (const Status status = report_file.Write(nothing_yet); !status.ok()) {
@@ -100,12 +101,20 @@ int Run(RunOptions options) {
   return RunObserved(options, std::move(plan).value(), command->pid, &report_file, &console);
 }
 
-// Words after "--", else what follows our own options.
-std::vector<std::string> CommandWords(const CLI::App& app, const CommandLine& line) {
-  std::vector<std::string> words = app.remaining();
-  if (line.separated) words.insert(words.end(), line.other.begin(), line.other.end());
-  return words;
+// What of our own words was no option of ours and cannot be the command; empty when all is well.
+std::string Misplaced(const CLI::App& app, const CommandLine& line) {
+  const std::vector<std::string> words = app.remaining();
+  if (words.empty()) return "";
+  if (words[0].starts_with("-")) return UnknownOptionMessage(app, words[0]);
+  return line.separated ? "run: '" + diag::Printable(words[0], 100) + "' is before --" : "";
 }
+
+class RunHelp : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App*, std::string) const override {
+    return "\nUsage: flare run [OPTIONS] -- COMMAND [ARGUMENTS]\n";
+  }
+};
 
 }  // namespace
 
@@ -116,6 +125,7 @@ Command AddRun(CLI::App* root, const CommandLine* line) {
        "flare run --name nightly --report-json report.json -- srun python train.py",
        "flare run --kill-on-hang -- python train.py   # end the job when it certainly hangs",
        "flare run --engine engine-host:7707 -- torchrun train.py"});
+  app->formatter(std::make_shared<RunHelp>());
   app->footer(
       "The command after -- runs as without FLARE: same output, signals and exit status.\n\n" +
       app->get_footer());
@@ -136,17 +146,15 @@ Command AddRun(CLI::App* root, const CommandLine* line) {
   app->add_flag("--kill-on-hang", options->kill_on_hang,
                 "End the command when a hang is certain: SIGTERM, after 5 s SIGKILL");
   app->add_flag("-q,--quiet", options->quiet, "Say nothing; see --report-json and 'flare report'");
-  app->add_flag("!--no-progress", options->progress, "No live line on a terminal");
-  return {
-      app, [app, line, options] {
-        options->command = CommandWords(*app, *line);
-        if (!line->separated && !options->command.empty() && options->command[0].starts_with("-")) {
-          return Fail("run: unknown option " + diag::Printable(options->command[0], 100) +
-                          "; put the command after --",
-                      kExitUsage);
-        }
-        return Run(*options);
-      }};
+  app->add_flag("--no-progress", options->no_progress, "No live line on a terminal");
+  return {app, [app, line, options] {
+            const std::string misplaced = Misplaced(*app, *line);
+            if (!misplaced.empty()) {
+              return Fail(misplaced + "\nflare: see 'flare run --help'", kExitUsage);
+            }
+            options->command = line->separated ? line->other : app->remaining();
+            return Run(*options);
+          }};
 }
 
 }  // namespace flare::cli

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
 
 #include "diag/cli/command.h"
 #include "diag/cli/finding_news.h"
@@ -13,6 +17,9 @@
 
 namespace flare::cli {
 namespace {
+
+constexpr int kLastReportTries = 50;
+constexpr std::chrono::milliseconds kBetweenTries(100);
 
 bool Over(const v1::Report& report) {
   return report.job().state() == "ended" || report.job().state() == "lost";
@@ -58,6 +65,21 @@ class Screen {
   FindingNews news_;
 };
 
+// An embedded engine goes with its job, perhaps before its last report has reached us. It leaves
+// that one in the database while it stops.
+std::optional<v1::Report> LastReport(const SourceOptions& sources, const std::string& job_id) {
+  for (int attempt = 0; attempt < kLastReportTries; ++attempt) {
+    if (attempt > 0) std::this_thread::sleep_for(kBetweenTries);
+    const Result<KnownJobs> known = FindJobs(sources);
+    if (!known.ok()) return std::nullopt;
+    const Result<KnownJob> job = ChooseJob(*known, job_id);
+    if (!job.ok() || job->summary.job() != job_id) continue;
+    Result<v1::Report> report = job->source->GetReport(job_id);
+    if (report.ok() && Over(*report)) return std::move(report).value();
+  }
+  return std::nullopt;
+}
+
 int Watch(const SourceOptions& sources, const std::string& wanted, bool json) {
   std::signal(SIGINT, [](int) { _exit(kExitInterrupted); });
   int exit_code = kExitOk;
@@ -77,7 +99,11 @@ int Watch(const SourceOptions& sources, const std::string& wanted, bool json) {
       },
       std::stop_token());
   if (!status.ok()) {
-    return Fail(status.message(), job->source->refused() ? kExitRefused : kExitError);
+    const std::optional<v1::Report> last = LastReport(sources, job->summary.job());
+    if (!last) {
+      return Fail(status.message(), job->source->refused() ? kExitRefused : kExitError);
+    }
+    readable = screen.Show(*last);
   }
   return readable ? kExitOk : kExitError;
 }

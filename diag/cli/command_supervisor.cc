@@ -121,7 +121,11 @@ void CommandSupervisor::Forward(int signal) {
 
 void CommandSupervisor::ReapCommand() {
   int status = 0;
-  if (ended_ || waitpid(command_.pid, &status, WNOHANG) != command_.pid) return;
+  // Any child: as the first process of a container we are given the orphans, too.
+  pid_t pid = 0;
+  while ((pid = waitpid(-1, &status, WNOHANG)) > 0 && pid != command_.pid) {
+  }
+  if (ended_ || pid != command_.pid) return;
   ended_ = true;
   exit_status_ = ExitStatus(status);
   settle_until_ = Clock::now() + kSettleTime;

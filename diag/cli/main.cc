@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <iostream>
 
 #include "diag/cli/command.h"
@@ -26,7 +26,21 @@ CommandLine SplitAtSeparator(int argc, char** argv) {
   return line;
 }
 
+// A standard descriptor that is closed would be given to a socket or database of ours, and a
+// message for stderr would end in it. The command still finds it closed.
+void OccupyStandardDescriptors() {
+  int fd = 0;
+  while (fd >= 0 && fd <= STDERR_FILENO) {
+    if (fcntl(fd, F_GETFD) >= 0) {
+      ++fd;
+    } else {
+      fd = open("/dev/null", O_RDWR | O_CLOEXEC) < 0 ? -1 : fd;
+    }
+  }
+}
+
 int Main(int argc, char** argv) {
+  OccupyStandardDescriptors();
   const CommandLine line = SplitAtSeparator(argc, argv);
   CLI::App app("FLARE finds what is wrong with a distributed training job while it runs.", "flare");
   app.set_version_flag("--version", std::string("flare " FLARE_VERSION));

@@ -56,15 +56,19 @@ std::string Message(const CLI::App& root, const CommandLine& line, const CLI::Pa
     return "no command '" + word + "'" + DidYouMean(word, CommandNames(root));
   }
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    const std::string option = diag::Printable(UnknownOption(*app, line), 100);
-    if (!option.empty()) {
-      return where + "no option " + option + DidYouMean(option, OptionNames(*app));
-    }
+    const std::string option = UnknownOption(*app, line);
+    if (!option.empty()) return UnknownOptionMessage(*app, option);
   }
   return where + diag::Printable(error.what(), 1000);
 }
 
 }  // namespace
+
+std::string UnknownOptionMessage(const CLI::App& app, const std::string& word) {
+  const std::string option = diag::Printable(word, 100);
+  const std::string where = app.get_parent() == nullptr ? "" : app.get_name() + ": ";
+  return where + "no option " + option + DidYouMean(option, OptionNames(app));
+}
 
 int ExplainParseError(const CLI::App& root, const CommandLine& line, const CLI::ParseError& error) {
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {

@@ -19,7 +19,7 @@ struct RunOptions {
   std::string report_json;
   bool kill_on_hang = false;
   bool quiet = false;
-  bool progress = true;
+  bool no_progress = false;
   std::vector<std::string> command;
 };
 
