@@ -13,8 +13,8 @@ def start_job(tmp_path):
 
     def start(command, **options):
         run = harness.JobRun(tmp_path / f"run{len(runs)}", command, **options)
-        runs.append(run)
-        return run.__enter__()
+        runs.append(run.__enter__())
+        return run
 
     yield start
     for run in runs:
