@@ -90,7 +90,7 @@ bool LiveJob::IsNextJob(const v1::RankHello& hello) const {
 
 void LiveJob::StartAttempt(const v1::RankHello& hello, uint64_t now_unix_ns) {
   EngineLog().info("job {}: attempt {} begins", job_.id, hello.attempt());
-  findings_changed_ |= tracker_.EndJob(job_, now_unix_ns);
+  SettleFindings(now_unix_ns);
   job_.attempt = hello.attempt();
   job_.world_size = 0;
   job_.ended = false;
@@ -192,11 +192,12 @@ void LiveJob::HoldFindingsOfAbsentRanks(uint64_t now_unix_ns,
       return rank->second.state.at_unix_ns == 0 ||
              (!IsOver(rank->second) && Silent(r, now_unix_ns));
     });
-    const auto same_class = [&](const Verdict& v) {
-      return v.finding_class == f.verdict.finding_class;
+    // News about the same kind of trouble, or the same ranks, is for the tracker to judge.
+    const auto has_news = [&](const Verdict& v) {
+      return v.finding_class == f.verdict.finding_class || v.ranks == f.verdict.ranks;
     };
     const auto end = verdicts->begin() + static_cast<ptrdiff_t>(found);
-    if (!absent || std::any_of(verdicts->begin(), end, same_class)) continue;
+    if (!absent || std::any_of(verdicts->begin(), end, has_news)) continue;
     verdicts->push_back(f.verdict);
     verdicts->back().conclusive = f.state == FindingState::kOpen;
     verdicts->back().open_after_unix_ns = 0;
@@ -229,13 +230,27 @@ void LiveJob::End(int32_t exit_status, uint64_t now_unix_ns) {
   if (exit_status != -1 || !job_.ended) job_.exit_status = exit_status;
   job_unstored_ = true;
   ++revision_;
-  if (job_.ended) return;
-  job_.ended = true;
-  ended_unix_ns_ = now_unix_ns;
-  for (const auto& [number, rank] : job_.ranks) ranks_unstored_.insert(number);
-  Diagnose(now_unix_ns);
+  if (!job_.ended) {
+    job_.ended = true;
+    ended_unix_ns_ = now_unix_ns;
+    for (const auto& [number, rank] : job_.ranks) ranks_unstored_.insert(number);
+    Diagnose(now_unix_ns);
+    EngineLog().info("job {}: ended", job_.id);
+  }
+  SettleFindings(now_unix_ns);
+}
+
+// A job whose ranks have all left with 0 ended well, whoever started its command.
+void LiveJob::SettleFindings(uint64_t now_unix_ns) {
+  const int32_t known = job_.exit_status;
+  const bool all_left =
+      !job_.ranks.empty() && std::all_of(job_.ranks.begin(), job_.ranks.end(), [](const auto& r) {
+        const ProcessState& p = r.second.state.process;
+        return p.life == Life::kExited && p.exit_code == 0;
+      });
+  if (known == -1 && all_left) job_.exit_status = 0;
   findings_changed_ |= tracker_.EndJob(job_, now_unix_ns);
-  EngineLog().info("job {}: ended", job_.id);
+  job_.exit_status = known;
 }
 
 void LiveJob::SetHooksEnabled(bool enabled) {
@@ -277,8 +292,11 @@ void LiveJob::CollectFindings(StoreWrites* writes) {
     const Persisted now{f.state, f.last_seen_unix_ns};
     const auto before = persisted_.find(f.id);
     if (before != persisted_.end() && before->second == now) continue;
-    if (f.state == FindingState::kOpen &&
-        (before == persisted_.end() || before->second.state != FindingState::kOpen)) {
+    // One that opened at the last look of a job is settled at once.
+    const bool was_open =
+        before != persisted_.end() && before->second.state != FindingState::kSuspected;
+    const bool is_open = f.state == FindingState::kOpen || f.state == FindingState::kResolved;
+    if (is_open && !was_open) {
       EngineLog().warn("job {}: finding {} opened: {}/{}: {}", job_.id, f.id,
                        f.verdict.finding_class, f.verdict.cause, f.verdict.summary);
     }

@@ -86,6 +86,7 @@ class LiveJob {
   bool Silent(Rank rank, uint64_t now_unix_ns) const;
   void HoldFindingsOfAbsentRanks(uint64_t now_unix_ns, std::vector<Verdict>* verdicts) const;
   void Diagnose(uint64_t now_unix_ns);
+  void SettleFindings(uint64_t now_unix_ns);
   std::string StateInWords(uint64_t now_unix_ns) const;
   void CollectFindings(StoreWrites* writes);
 

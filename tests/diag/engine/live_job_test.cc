@@ -37,6 +37,17 @@ RankStep MakeStep(uint64_t step) {
   return out;
 }
 
+Finding Suspicion() {
+  Finding finding;
+  finding.id = "job-1";
+  finding.job = "job";
+  finding.first_seen_unix_ns = finding.last_seen_unix_ns = kStart;
+  finding.verdict.finding_class = "hang";
+  finding.verdict.cause = "user_code_stuck";
+  finding.verdict.ranks = {Rank(1)};
+  return finding;
+}
+
 class LiveJobTest : public testing::Test {
  protected:
   LiveJobTest() : job_(JobKey(1), "owner", MakeHello(10, 0), kStart) {
@@ -201,6 +212,31 @@ TEST_F(LiveJobTest, IdentityIsStoredAtOnceAndSummariesNowAndThen) {
   EXPECT_TRUE(unchanged.empty());
 }
 
+TEST_F(LiveJobTest, SuspicionIsWithdrawnWhenAllRanksLeaveWell) {
+  for (int32_t exit_code : {0, 1}) {
+    JobMemory memory;
+    StoreWrites writes;
+    LiveJob job(JobKey(1), "owner", MakeHello(10, 0), kStart);
+    for (uint32_t r = 0; r < 2; ++r) job.TakeHello(MakeHello(10 + r, r), daemon_, kStart);
+    job.CollectWrites(kStart, &writes);
+    memory.job = writes.jobs.begin()->second;
+    for (const auto& [key, stored] : writes.ranks) memory.ranks.push_back(stored);
+    memory.findings = {Suspicion()};
+    LiveJob restored(std::move(memory), "owner");
+    for (uint32_t r = 0; r < 2; ++r) {
+      RankState state = MakeState(kStart + kSecond, Life::kExited);
+      state.process.exit_code = exit_code;
+      restored.TakeState(SourceId(10 + r), Rank(r), state, {}, kStart + kSecond);
+    }
+    restored.End(-1, kStart + 9 * kSecond);
+    EXPECT_EQ(restored.findings().at(0).state,
+              exit_code == 0 ? FindingState::kWithdrawn : FindingState::kSuspected);
+    EXPECT_EQ(restored.Summary(kStart).exit_status(), -1);
+    restored.End(0, kStart + 10 * kSecond);  // the command says so after all
+    EXPECT_EQ(restored.findings().at(0).state, FindingState::kWithdrawn);
+  }
+}
+
 // As after a restart of the engine, or when a node is cut off: no news is no all-clear.
 TEST_F(LiveJobTest, FindingOfARankThatIsAbsentStays) {
   JobMemory memory;
@@ -208,14 +244,9 @@ TEST_F(LiveJobTest, FindingOfARankThatIsAbsentStays) {
   job_.CollectWrites(kStart, &writes);
   memory.job = writes.jobs.begin()->second;
   for (const auto& [key, stored] : writes.ranks) memory.ranks.push_back(stored);
-  Finding finding;
-  finding.id = "job-1";
-  finding.job = "job";
+  Finding finding = Suspicion();
   finding.state = FindingState::kOpen;
-  finding.first_seen_unix_ns = finding.last_seen_unix_ns = kStart;
-  finding.verdict.finding_class = "hang";
   finding.verdict.cause = "process_stopped";
-  finding.verdict.ranks = {Rank(1)};
   finding.verdict.conclusive = true;
   memory.findings = {finding};
   LiveJob restored(std::move(memory), "owner");
