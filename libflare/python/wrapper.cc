@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libflare/python/wrapper.h"
 
-#include <string.h>
-
 #include "libflare/python/optimizer_steps.h"
 #include "libflare/python/wrapper_type.h"
 #include "libflare/recorder.h"
