@@ -38,15 +38,16 @@ int CannotExecute(const std::string& program, int error) {
   _exit(exit_status);
 }
 
-int RunObserved(const RunOptions& options, RunPlan plan, pid_t command, ReportFile* report_file,
-                RunConsole* console) {
+int RunObserved(const RunOptions& options, RunPlan plan, pid_t command, SignalWitness* witness,
+                ReportFile* report_file, RunConsole* console) {
   const std::string run_dir = plan.run_dir;
   const std::string segments = plan.segments ? plan.segments->path() : "";
   const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   InstallCrashGuard(wake_fd);
   auto observer =
       std::make_unique<RunObserver>(options, std::move(plan), report_file, console, wake_fd);
-  const int exit_status = CommandSupervisor(command, observer.get(), console, wake_fd).Run();
+  const int exit_status =
+      CommandSupervisor(command, witness, observer.get(), console, wake_fd).Run();
   if (ThreadHasCrashed()) {
     console->Print(
         "flare: FLARE itself failed and stopped watching; the command was not touched\n");
@@ -60,10 +61,10 @@ int RunObserved(const RunOptions& options, RunPlan plan, pid_t command, ReportFi
   return exit_status;
 }
 
-int RunUnobserved(pid_t command, const v1::Report& report, ReportFile* report_file,
-                  RunConsole* console) {
+int RunUnobserved(pid_t command, SignalWitness* witness, const v1::Report& report,
+                  ReportFile* report_file, RunConsole* console) {
   const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  const int exit_status = CommandSupervisor(command, nullptr, console, wake_fd).Run();
+  const int exit_status = CommandSupervisor(command, witness, nullptr, console, wake_fd).Run();
   v1::Report ended = report;
   MarkEnded(&ended, exit_status);
   if (const Status status = report_file->Write(ended); !status.ok()) {
@@ -95,10 +96,13 @@ int Run(RunOptions options) {
     if (plan.ok()) RemoveTree(plan->run_dir);
     return CannotExecute(options.command[0], command->exec_errno);
   }
+  Result<SignalWitness> started = SignalWitness::Start();
+  SignalWitness* witness = started.ok() ? &*started : nullptr;  // without it we guess
   if (!plan.ok()) {
-    return RunUnobserved(command->pid, nothing_yet, &report_file, &console);
+    return RunUnobserved(command->pid, witness, nothing_yet, &report_file, &console);
   }
-  return RunObserved(options, std::move(plan).value(), command->pid, &report_file, &console);
+  return RunObserved(options, std::move(plan).value(), command->pid, witness, &report_file,
+                     &console);
 }
 
 // What of our own words was no option of ours and cannot be the command; empty when all is well.

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <optional>
+#include <thread>
 
 #include "diag/cli/command_process.h"
 #include "diag/cli/crash_guard.h"
@@ -18,6 +20,19 @@ namespace {
 constexpr std::chrono::seconds kSettleTime(15);
 constexpr std::chrono::seconds kBetweenTermAndKill(5);
 constexpr int kCheckMs = 100;  // while ranks are being ended
+// A signal for everybody reaches one process after the other; this is enough for thousands of them.
+constexpr std::chrono::milliseconds kWitnessTime(100);
+
+// Signals by which users and schedulers end a job.
+bool Ends(int signal) {
+  return signal == SIGINT || signal == SIGTERM || signal == SIGQUIT || signal == SIGHUP;
+}
+
+int UntilMs(std::chrono::steady_clock::time_point time) {
+  const auto left = time - std::chrono::steady_clock::now();
+  return static_cast<int>(
+      std::max<int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(left).count()));
+}
 
 int SignalDescriptor() {
   const sigset_t handled = HandledSignals();
@@ -26,9 +41,10 @@ int SignalDescriptor() {
 
 }  // namespace
 
-CommandSupervisor::CommandSupervisor(pid_t command, RunObserver* observer, RunConsole* console,
-                                     int wake_fd)
+CommandSupervisor::CommandSupervisor(pid_t command, SignalWitness* witness, RunObserver* observer,
+                                     RunConsole* console, int wake_fd)
     : command_(IdentifyProcess(command).value_or(ProcessIdentity{command, 0})),
+      witness_(witness),
       observer_(observer),
       console_(console),
       wake_fd_(wake_fd),
@@ -50,10 +66,9 @@ bool CommandSupervisor::Finished() const {
 
 int CommandSupervisor::PollTimeoutMs() const {
   if (killing_ && (!ended_ || !targets_.empty())) return kCheckMs;
-  if (!ended_) return -1;
-  const auto left = settle_until_ - Clock::now();
-  return static_cast<int>(
-      std::max<int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(left).count()));
+  if (!ended_ && pending_.empty()) return -1;
+  if (!pending_.empty()) return UntilMs(pending_.front().due);
+  return UntilMs(settle_until_);
 }
 
 int CommandSupervisor::Run() {
@@ -64,6 +79,7 @@ int CommandSupervisor::Run() {
     uint64_t wakes;
     if (wait[1].revents != 0) (void)!read(wake_fd_, &wakes, sizeof(wakes));
     ReadSignals();
+    SettlePending();
     if (ObserverUsable() && observer_->kill_wanted() && !killing_) StartKilling();
     if (killing_) ContinueKilling();
   }
@@ -77,10 +93,6 @@ void CommandSupervisor::ReadSignals() {
 
 void CommandSupervisor::HandleSignal(const signalfd_siginfo& info) {
   const int signal = static_cast<int>(info.ssi_signo);
-  // What the terminal sends goes to the whole process group, so the command has it already; sent
-  // again it would count as a second Ctrl-C, which many launchers take as "now, without cleaning
-  // up".
-  const bool by_process = info.ssi_code <= 0;
   switch (signal) {
     case SIGCHLD:
       return ReapCommand();
@@ -90,21 +102,36 @@ void CommandSupervisor::HandleSignal(const signalfd_siginfo& info) {
       return console_->Resized();
     case SIGTSTP:
       return StopWithCommand(info);
-    case SIGINT:
-    case SIGQUIT:
-    case SIGCONT:
-      if (by_process) Forward(signal);
-      break;
     default:
-      Forward(signal);
+      break;
   }
   if (ended_ && signal != SIGCONT) given_up_ = true;
+  if (ObserverUsable() && Ends(signal)) observer_->EndExpected();
+  pending_.push_back({signal, info.ssi_code <= 0, Clock::now() + kWitnessTime});
+}
+
+// Passes on what reached us alone.
+void CommandSupervisor::SettlePending() {
+  if (pending_.empty() || Clock::now() < pending_.front().due) return;
+  const std::optional<uint64_t> seen = witness_ ? witness_->Collect() : std::nullopt;
+  if (seen) witnessed_ |= *seen;
+  while (!pending_.empty() && Clock::now() >= pending_.front().due) {
+    const PendingSignal pending = pending_.front();
+    pending_.erase(pending_.begin());
+    const uint64_t bit = uint64_t{1} << (pending.signal - 1);
+    // Without a witness: what the kernel sends comes from the terminal, to the whole group.
+    const bool everybody = seen ? (witnessed_ & bit) != 0 : !pending.by_process;
+    witnessed_ &= ~bit;
+    if (!everybody) Forward(pending.signal);
+  }
 }
 
 // Stops this process as the terminal wants it, with the screen as the user's shell expects it.
 void CommandSupervisor::StopWithCommand(const signalfd_siginfo& info) {
   console_->HideProgress();
-  if (info.ssi_code <= 0) Forward(SIGTSTP);
+  std::this_thread::sleep_for(kWitnessTime);
+  pending_.insert(pending_.begin(), {SIGTSTP, info.ssi_code <= 0, Clock::now()});
+  SettlePending();
   // Delivered for real: the kernel knows when a stop is out of place (nobody left to continue us).
   sigset_t stop;
   sigemptyset(&stop);
@@ -121,11 +148,7 @@ void CommandSupervisor::Forward(int signal) {
 
 void CommandSupervisor::ReapCommand() {
   int status = 0;
-  // Any child: as the first process of a container we are given the orphans, too.
-  pid_t pid = 0;
-  while ((pid = waitpid(-1, &status, WNOHANG)) > 0 && pid != command_.pid) {
-  }
-  if (ended_ || pid != command_.pid) return;
+  if (ended_ || waitpid(command_.pid, &status, WNOHANG) != command_.pid) return;
   ended_ = true;
   exit_status_ = ExitStatus(status);
   settle_until_ = Clock::now() + kSettleTime;

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <utility>
@@ -15,6 +16,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kBetweenTries(300);
 constexpr int kEndJobTimeoutMs = 5000;
+constexpr int kFreezeTimeoutMs = 2000;
 
 }  // namespace
 
@@ -50,6 +52,10 @@ RunObserver::~RunObserver() { thread_.join(); }
 void RunObserver::CommandEnded(int exit_status) {
   exit_status_.store(exit_status);
   ended_source_.request_stop();
+}
+
+void RunObserver::EndExpected() {
+  if (live_findings_.load()) freeze_source_.request_stop();
 }
 
 std::vector<ProcessIdentity> RunObserver::TakeKillTargets() {
@@ -102,44 +108,66 @@ bool RunObserver::StartEmbedded() {
 
 void RunObserver::FollowReport() {
   const std::stop_token ended = ended_source_.get_token();
-  while (!ended.stop_requested()) {
+  std::stop_source watching;  // ends a watch for either reason
+  const std::stop_callback on_end(ended, [&] { watching.request_stop(); });
+  const std::stop_callback on_freeze(freeze_source_.get_token(), [&] { watching.request_stop(); });
+  bool hangs = false;
+  while (!watching.stop_requested() && !hangs) {
     const Status status = client_->Watch(
         plan_.job,
-        [this](const v1::Report& report) {
-          OnReport(report);
-          return true;
+        [&](const v1::Report& report) {
+          hangs = OnReport(report);
+          return !hangs;
         },
-        ended);
+        watching.get_token());
     const bool expected = status.ok() || client_->unknown_job();  // no rank has come yet
     if (!expected && !complained_of_engine_) {
       complained_of_engine_ = true;
       Complain(status.message() + "; the job goes on, trying again");
     }
+    if (hangs) break;
     std::unique_lock lock(wait_mutex_);
-    ended_.wait_for(lock, ended, kBetweenTries, [] { return false; });
+    ended_.wait_for(lock, watching.get_token(), kBetweenTries, [] { return false; });
   }
+  if (ended.stop_requested()) return;
+  FreezeReport();
+  if (hangs) RequestKill();
 }
 
-void RunObserver::OnReport(const v1::Report& report) {
+// True when the command is to be ended because it certainly hangs.
+bool RunObserver::OnReport(const v1::Report& report) {
   complained_of_engine_ = false;
   report_ = report;
   if (report_.job().name().empty()) report_.mutable_job()->set_name(plan_.name);
-  TellNews(report_);
+  live_findings_.store(std::any_of(
+      report.findings().begin(), report.findings().end(),
+      [](const v1::Finding& f) { return f.state() == "open" || f.state() == "suspected"; }));
+  const bool hangs = TellNews(report_);
   WriteReportFile(report_file_->Update(report_, ReportFile::Clock::now()));
   if (console_->live() && report.job().ranks_seen() > 0) {
     console_->ShowProgress(diag::ProgressLine(report, console_->columns()));
   }
+  return hangs && options_.kill_on_hang;
 }
 
-void RunObserver::TellNews(const v1::Report& report) {
-  bool certain_hang = false;
+// True when a hang has opened.
+bool RunObserver::TellNews(const v1::Report& report) {
+  bool hangs = false;
   for (const v1::Finding& finding : news_.Update(report)) {
     const bool open = finding.state() == "open";
     console_->Print(open ? diag::RenderOpened(finding, console_->text_options())
                          : diag::RenderChange(finding, console_->text_options()));
-    certain_hang = certain_hang || (open && finding.class_() == "hang");
+    hangs = hangs || (open && finding.class_() == "hang");
   }
-  if (!certain_hang || !options_.kill_on_hang || kill_wanted_.load()) return;
+  return hangs;
+}
+
+void RunObserver::FreezeReport() {
+  const Result<v1::Report> frozen = client_->EndJob(plan_.job, -1, kFreezeTimeoutMs);
+  if (!frozen.ok()) Complain(frozen.status().message());
+}
+
+void RunObserver::RequestKill() {
   if (embedded_ != nullptr) {
     const std::unique_lock lock(targets_mutex_);
     targets_ = embedded_->LocalRanks();

@@ -30,6 +30,9 @@ class RunObserver {
               int wake_fd);
   ~RunObserver();  // waits for the thread; only once done()
 
+  // Somebody is ending the command. Trouble that is known by now stays the last word: how the ranks
+  // die of the signal is no news about them.
+  void EndExpected();
   // The command has ended: asks the engine for the last word, tells the summary, then is done().
   void CommandEnded(int exit_status);
   bool done() const { return done_.load(); }
@@ -43,8 +46,10 @@ class RunObserver {
   void Observe();
   bool StartEmbedded();
   void FollowReport();
-  void OnReport(const v1::Report& report);
-  void TellNews(const v1::Report& report);
+  bool OnReport(const v1::Report& report);
+  bool TellNews(const v1::Report& report);
+  void FreezeReport();
+  void RequestKill();
   void Settle();
   v1::Report LastReport(int exit_status);
   void WriteReportFile(const Status& written);
@@ -73,6 +78,8 @@ class RunObserver {
   std::mutex wait_mutex_;
   std::condition_variable_any ended_;
   std::stop_source ended_source_;
+  std::stop_source freeze_source_;
+  std::atomic<bool> live_findings_{false};  // something is open or suspected
   std::thread thread_;
 };
 

@@ -237,6 +237,41 @@ def test_ctrl_c_reaches_the_command_once(flare):
     assert terminal.wait() == 41
 
 
+@pytest.mark.parametrize("sweep", ["group", "each process"])
+def test_signal_for_everybody_reaches_the_command_once(flare, sweep):
+    """As `kill -INT -PGID` sends it, and as systemd and Slurm do."""
+    process = flare.start("run", "-q", "--", sys.executable, "-c", COUNT_INTERRUPTS,
+                          stdout=subprocess.PIPE, start_new_session=True)
+    assert process.stdout.readline() == b"ready\n"
+    if sweep == "group":
+        os.killpg(process.pid, signal.SIGINT)
+    else:
+        for pid in subprocess.check_output(["pgrep", "-g", str(process.pid)]).split():
+            os.kill(int(pid), signal.SIGINT)
+    assert process.stdout.readline() == b"interrupted\n"
+    process.send_signal(signal.SIGUSR1)  # passed on after anything that came before it
+    assert process.wait() == 41
+
+
+def test_nothing_of_ours_outlives_the_run(flare):
+    """Neither killed nor ended by itself does it leave a process behind."""
+    for end in ("exit", "kill"):
+        process = flare.start("run", "-q", "--", "cat", stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, start_new_session=True)
+        wait_for(lambda: b"cat" in names_in_group(process.pid), "the command")
+        assert b"flare-witness" in names_in_group(process.pid)
+        if end == "kill":
+            process.kill()
+        process.stdin.close()
+        process.wait()
+        wait_for(lambda: not names_in_group(process.pid), "an empty process group")
+
+
+def names_in_group(group):
+    result = subprocess.run(["pgrep", "-l", "-g", str(group)], capture_output=True)
+    return [line.split(None, 1)[1] for line in result.stdout.splitlines()]
+
+
 def test_ctrl_c_of_a_plain_command_is_130(flare):
     terminal = Terminal(flare, "run", "--", sys.executable, "-c",
                         "import signal; signal.signal(2, signal.SIG_DFL)\n"
