@@ -17,8 +17,8 @@ struct Costs {
   uint64_t system_calls = 0;
 };
 
-// Runs `prepare`, then `work` under the counters, both on a fresh thread. That thread cannot leave any
-// more (leaving is a system call): it spins until the process ends. Linux on x86-64 and arm64.
+// Runs `prepare`, then `work` under the counters, both on a fresh thread. That thread cannot leave
+// any more (leaving is a system call): it spins until the process ends. Linux on x86-64 and arm64.
 Costs CountCosts(const std::function<void()>& prepare, const std::function<void()>& work);
 
 // One system call that no cache of the C library answers.

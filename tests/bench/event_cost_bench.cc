@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one recorded call costs the thread that makes it (BeginCall and EndCall, one event), beside an
-// empty call and beside a std::mutex with a std::queue, measured in turn in one run.
+// What one recorded call costs the thread that makes it (BeginCall and EndCall, one event), beside
+// an empty call and beside a std::mutex with a std::queue, measured in turn in one run.
 //
 //   event_cost_bench [--json] [--quick]     nanoseconds: median and 99th percentile
 //   event_cost_bench --count                calls of the allocator, locks and system calls while
@@ -201,7 +201,8 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     if (argument == "--count") return flare::Count(), 0;
-    if (argument == "--loop" && i + 2 < argc) return flare::Loop(argv[i + 1], std::atoll(argv[i + 2]));
+    if (argument == "--loop" && i + 2 < argc)
+      return flare::Loop(argv[i + 1], std::atoll(argv[i + 2]));
     json |= argument == "--json";
     quick |= argument == "--quick";
   }

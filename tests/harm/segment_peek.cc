@@ -23,8 +23,7 @@ void Show(char* base, uint64_t bytes) {
   const auto* header = reinterpret_cast<const SegmentHeader*>(base);
   uint64_t heads = 0, dropped = 0;
   uint32_t threads = 0;
-  const uint64_t end =
-      header->threads_offset + uint64_t{header->thread_count} * sizeof(ThreadSlot);
+  const uint64_t end = header->threads_offset + uint64_t{header->thread_count} * sizeof(ThreadSlot);
   if (header->thread_count <= flare::kMaxThreadSlots && end <= bytes) {
     for (uint32_t i = 0; i < header->thread_count; ++i) {
       const auto* slot = reinterpret_cast<const ThreadSlot*>(base + header->threads_offset) + i;
@@ -36,12 +35,12 @@ void Show(char* base, uint64_t bytes) {
   }
   uint64_t losses = 0;
   for (const auto& drop : header->drops) losses += drop.load();
-  std::printf("{\"pid\": %d, \"rank\": %u, \"ready\": %u, \"enabled\": %u, \"phase\": %u, "
-              "\"exit_code\": %d, \"step\": %" PRIu64 ", \"threads\": %u, \"events\": %" PRIu64
-              ", \"dropped\": %" PRIu64 ", \"losses\": %" PRIu64 "}\n",
-              header->pid, header->rank, header->ready.load(), header->enabled.load(),
-              header->phase.load(), header->exit_code.load(), header->step.load(), threads, heads,
-              dropped, losses);
+  std::printf(
+      "{\"pid\": %d, \"rank\": %u, \"ready\": %u, \"enabled\": %u, \"phase\": %u, "
+      "\"exit_code\": %d, \"step\": %" PRIu64 ", \"threads\": %u, \"events\": %" PRIu64
+      ", \"dropped\": %" PRIu64 ", \"losses\": %" PRIu64 "}\n",
+      header->pid, header->rank, header->ready.load(), header->enabled.load(), header->phase.load(),
+      header->exit_code.load(), header->step.load(), threads, heads, dropped, losses);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Preloaded last: counts what the process asks of the heap and says so in $ALLOCATION_REPORT when the
-// process leaves. Hands out memory from a fixed area of its own, so it needs no allocator below it.
+// Preloaded last: counts what the process asks of the heap and says so in $ALLOCATION_REPORT when
+// the process leaves. Hands out memory from a fixed area of its own, so it needs no allocator below
+// it.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -37,7 +38,9 @@ void* realloc(void* block, size_t bytes) {
   }
   return fresh;
 }
-void* memalign(size_t alignment, size_t bytes) { return Take(alignment < 16 ? 16 : alignment, bytes); }
+void* memalign(size_t alignment, size_t bytes) {
+  return Take(alignment < 16 ? 16 : alignment, bytes);
+}
 void* aligned_alloc(size_t alignment, size_t bytes) { return memalign(alignment, bytes); }
 int posix_memalign(void** block, size_t alignment, size_t bytes) {
   *block = memalign(alignment, bytes);

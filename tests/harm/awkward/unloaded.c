@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// unloaded LIBRARY: loads and unloads it again and again, with a thread and a child alive meanwhile.
+// unloaded LIBRARY: loads and unloads it again and again, with a thread and a child alive
+// meanwhile.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

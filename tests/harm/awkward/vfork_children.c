@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Children by vfork: one becomes another program, one leaves at once. The parent's memory is theirs.
+// Children by vfork: one becomes another program, one leaves at once. The parent's memory is
+// theirs.
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
