@@ -13,7 +13,7 @@ bool IsGone(char run_state) { return run_state == 'Z' || run_state == 'X' || run
 OwnerProbe::OwnerProbe(ProcessProbe probe)
     : probe_(std::move(probe)), own_namespace_(probe_.PidNamespace(getpid())) {}
 
-OwnerLife OwnerProbe::Look(const SegmentReader& segment) const {
+OwnerLife OwnerProbe::Look(const SegmentReader& segment, pid_t known_pid) const {
   const SegmentIdentity& id = segment.identity();
   OwnerLife life;
   const pid_t holder = segment.LockHolder();
@@ -25,7 +25,7 @@ OwnerLife OwnerProbe::Look(const SegmentReader& segment) const {
     if (const auto stat = probe_.Stat(id.pid);
         stat && (id.process_start_clock_ticks == 0 ||
                  stat->start_clock_ticks == id.process_start_clock_ticks) &&
-        probe_.RunsAs(id.pid, segment.uid())) {
+        (id.pid == known_pid || probe_.RunsAs(id.pid, segment.uid()))) {
       life.pid = id.pid;
       life.run_state = stat->run_state;
     }
@@ -34,7 +34,7 @@ OwnerLife OwnerProbe::Look(const SegmentReader& segment) const {
     return life;
   }
   life.alive = life.lock_held;
-  if (holder > 0 && probe_.RunsAs(holder, segment.uid())) {
+  if (holder > 0 && (holder == known_pid || probe_.RunsAs(holder, segment.uid()))) {
     life.pid = holder;
     if (const auto stat = probe_.Stat(holder)) life.run_state = stat->run_state;
   }

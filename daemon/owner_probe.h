@@ -26,7 +26,8 @@ struct OwnerLife {
 class OwnerProbe {
  public:
   explicit OwnerProbe(ProcessProbe probe = ProcessProbe());
-  OwnerLife Look(const SegmentReader& segment) const;
+  // `known_pid`: the pid that an earlier look at this segment gave, whose user was checked then.
+  OwnerLife Look(const SegmentReader& segment, pid_t known_pid = 0) const;
   const ProcessProbe& process() const { return probe_; }
 
  private:

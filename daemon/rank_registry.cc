@@ -55,11 +55,14 @@ std::vector<TrackedRank*> RankRegistry::Scan(uint64_t now_ns) {
     if (entry == nullptr) break;
     const std::string name = entry->d_name;
     if (!name.ends_with(kSegmentSuffix)) continue;
+    // The inode of the directory entry may differ from the file's on a layered file system.
+    struct stat st;
+    if (fstatat(directory_fd_, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) continue;
     const bool known = std::any_of(ranks_.begin(), ranks_.end(), [&](const auto& rank) {
-      return rank->file_name() == name && rank->segment().inode() == entry->d_ino;
+      return rank->file_name() == name && rank->segment().inode() == st.st_ino;
     });
     const auto rejected = rejected_files_.find(name);
-    if (known || (rejected != rejected_files_.end() && rejected->second == entry->d_ino)) continue;
+    if (known || (rejected != rejected_files_.end() && rejected->second == st.st_ino)) continue;
     if (TrackedRank* rank = Attach(name)) added.push_back(rank);
   }
   if (entries != nullptr) closedir(entries);

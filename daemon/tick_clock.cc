@@ -9,6 +9,8 @@ namespace {
 constexpr uint64_t kFutureToleranceNs = 1'000'000'000;
 // Shorter spans than this are dominated by the time it takes to read two clocks.
 constexpr uint64_t kMinSpanNs = 5'000'000;
+// Two clocks read within so long were read together.
+constexpr uint64_t kGoodBracketNs = 300;
 constexpr double kRateAgreement = 1e-3;
 
 double Rate(const ClockReading& from, const ClockReading& to) {
@@ -51,6 +53,7 @@ ClockReading ReadClocks(TickSource source) {
       best_width = after - before;
       best = r;
     }
+    if (best_width < kGoodBracketNs) break;
   }
   return best;
 }

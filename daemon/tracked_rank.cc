@@ -137,7 +137,7 @@ void TrackedRank::AttachDrops(v1::RankStep* step) {
 
 void TrackedRank::Look(uint64_t now_ns) {
   if (ended_ns_ != 0) return;
-  const OwnerLife owner = owner_probe_->Look(*segment_);
+  const OwnerLife owner = owner_probe_->Look(*segment_, owner_.pid);
   if (auto facts = segment_->ReadFacts(); facts.ok()) {
     if (facts->steps != facts_.steps) last_progress_ns_ = now_ns;
     facts_ = std::move(facts).value();
@@ -197,7 +197,8 @@ v1::RankState TrackedRank::BuildState(uint64_t now_ns) {
   FillProcess(detail, state.mutable_process());
   if (facts_.enabled) {
     if (ended_ns_ == 0) FillCalls(&state);
-    FillCommunicators(detail, &state);
+    // Of a rank that has ended too: peers may have crashed because it called something else.
+    FillCommunicators(detail || ended_ns_ != 0, &state);
     const uint64_t last = std::max({rings_.last_event_ticks(), facts_.step_ticks, last_end_ticks_});
     if (last != 0) state.set_last_progress_unix_ns(clock_.ToUnixNs(last));
   }
