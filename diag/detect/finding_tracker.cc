@@ -44,6 +44,9 @@ bool Heard(const Job& job, uint64_t now) {
 
 // Whether `update` may take the place of `known` in one finding.
 bool Replaces(const Verdict& update, const Verdict& known) {
+  // Whoever ends a job that hangs ends its ranks: their deaths do not explain it.
+  const bool end_of_ranks = update.cause == "process_crashed" || update.cause == "process_exited";
+  if (end_of_ranks && known.conclusive && known.cause != update.cause) return false;
   const int strength = ExplanationStrength(update.cause) - ExplanationStrength(known.cause);
   if (strength != 0) return strength > 0;
   return update.conclusive || !known.conclusive;

@@ -128,6 +128,15 @@ TEST_F(FindingTrackerTest, WeakerEvidenceDoesNotReplaceStronger) {
   EXPECT_THAT(finding().verdict.ranks, ElementsAre(Rank(1)));
 }
 
+// A launcher that is told to end kills the ranks that can be killed; the stopped one stays.
+TEST_F(FindingTrackerTest, DeathsThatEndAHungJobDoNotExplainIt) {
+  See(2, {Of("process_stopped", {1}, true)});
+  See(8, {Of("process_crashed", {0}, true, 7, "error")});
+  ASSERT_EQ(count(), 1u);
+  EXPECT_EQ(finding().verdict.cause, "process_stopped");
+  EXPECT_THAT(finding().verdict.ranks, ElementsAre(Rank(1)));
+}
+
 TEST_F(FindingTrackerTest, HangBecomesTheErrorThatEndsTheJob) {
   See(2, {Of("process_crashed", {1}, true)});
   EXPECT_TRUE(See(4, {Of("process_crashed", {1}, true, 0, "error")}));
