@@ -40,6 +40,33 @@ DataType CheckedDataType(uint8_t value) {
   return value < kDataTypeCount ? static_cast<DataType>(value) : DataType::kUnknown;
 }
 
+CommunicatorCopy PickCommunicator(const unsigned char* slot, bool with_recent) {
+  CommunicatorCopy copy;
+  copy.comm = PICK(uint64_t, CommSlot, comm, slot);
+  copy.group_rank = PICK(uint32_t, CommSlot, group_rank, slot);
+  copy.group_size = PICK(uint32_t, CommSlot, group_size, slot);
+  copy.name_id = PICK(uint32_t, CommSlot, name_id, slot);
+  copy.launched = PICK(uint64_t, CommSlot, launched, slot);
+  copy.completed = PICK(uint64_t, CommSlot, completed, slot);
+  copy.last_end_ticks = PICK(uint64_t, CommSlot, last_end_ticks, slot);
+  copy.p2p_launched = PICK(uint64_t, CommSlot, p2p_launched, slot);
+  copy.p2p_completed = PICK(uint64_t, CommSlot, p2p_completed, slot);
+  const uint64_t first =
+      copy.launched > kRecentCollectives ? copy.launched - kRecentCollectives : 0;
+  for (uint64_t s = first; with_recent && s < copy.launched; ++s) {
+    CollectiveSignature signature;
+    std::memcpy(&signature,
+                slot + offsetof(CommSlot, recent) + (s % kRecentCollectives) * sizeof(signature),
+                sizeof(signature));
+    // One that was overwritten while we copied carries another sequence: leave it out.
+    if (signature.sequence != s) continue;
+    signature.operation = CheckedOperation(static_cast<uint8_t>(signature.operation));
+    signature.data_type = CheckedDataType(static_cast<uint8_t>(signature.data_type));
+    copy.recent.push_back(signature);
+  }
+  return copy;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<SegmentReader>> SegmentReader::Open(int directory_fd,
@@ -179,54 +206,60 @@ Result<SegmentFacts> SegmentReader::ReadFacts() const {
   return facts;
 }
 
+bool SegmentReader::ReadOpenCall(uint64_t offset, const unsigned char* first_look, uint32_t tid,
+                                 OpenCallCopy* out) const {
+  unsigned char call[sizeof(OpenCall)], again[sizeof(OpenCall)];
+  std::memcpy(call, first_look, sizeof(call));
+  bool steady = false;
+  for (int i = 0; i < kVersionedReadTries && !steady; ++i) {
+    if (!ReadAt(offset, again, sizeof(again))) return false;
+    steady = PICK(uint32_t, OpenCall, version, call) % 2 == 0 &&
+             std::memcmp(call, again, sizeof(call)) == 0;
+    std::memcpy(call, again, sizeof(call));
+  }
+  const uint8_t kind = PICK(uint8_t, OpenCall, kind, call);
+  if (!steady || kind == 0 || kind >= kEventKindCount) return false;
+  out->kind = static_cast<EventKind>(kind);
+  out->operation = CheckedOperation(PICK(uint8_t, OpenCall, operation, call));
+  out->data_type = CheckedDataType(PICK(uint8_t, OpenCall, data_type, call));
+  out->flags = PICK(uint8_t, OpenCall, flags, call);
+  out->start_ticks = PICK(uint64_t, OpenCall, start_ticks, call);
+  out->comm = PICK(uint64_t, OpenCall, comm, call);
+  out->sequence = PICK(uint64_t, OpenCall, sequence, call);
+  out->bytes = PICK(uint64_t, OpenCall, bytes, call);
+  out->peer = PICK(int32_t, OpenCall, peer, call);
+  out->name_id = PICK(uint32_t, OpenCall, name_id, call);
+  out->tid = tid;
+  return true;
+}
+
 Result<std::vector<OpenCallCopy>> SegmentReader::ReadOpenCalls() const {
   std::vector<OpenCallCopy> calls;
-  unsigned char slot[sizeof(ThreadSlot)];
+  std::vector<unsigned char> slots(identity_.thread_count * sizeof(ThreadSlot));
+  if (!ReadAt(geometry_.threads, slots.data(), slots.size())) {
+    return Status::Error("file became shorter");
+  }
   for (uint32_t t = 0; t < identity_.thread_count; ++t) {
-    if (!ReadAt(ThreadSlotOffset(t), slot, sizeof(slot))) return Status::Error("file became shorter");
+    const unsigned char* slot = slots.data() + t * sizeof(ThreadSlot);
     const uint32_t tid = PICK(uint32_t, ThreadSlot, tid, slot);
-    if (tid == 0) continue;
     const uint32_t depth = PICK(uint32_t, ThreadSlot, depth, slot);
+    if (tid == 0 || depth == 0) continue;
+    std::vector<OpenCallCopy> of_thread(kMaxOpenCalls);
+    uint32_t steady_calls = 0, calls_by_depth[kMaxOpenCalls];
     for (uint32_t d = 0; d < depth && d < kMaxOpenCalls; ++d) {
-      const uint64_t offset = offsetof(ThreadSlot, open) + d * sizeof(OpenCall);
-      unsigned char call[sizeof(OpenCall)], again[sizeof(OpenCall)];
-      std::memcpy(call, slot + offset, sizeof(call));
-      bool steady = false;
-      for (int i = 0; i < kVersionedReadTries && !steady; ++i) {
-        if (!ReadAt(ThreadSlotOffset(t) + offset, again, sizeof(again))) {
-          return Status::Error("file became shorter");
-        }
-        steady = PICK(uint32_t, OpenCall, version, call) % 2 == 0 &&
-                 std::memcmp(call, again, sizeof(call)) == 0;
-        std::memcpy(call, again, sizeof(call));
+      const size_t in_slot = offsetof(ThreadSlot, open) + d * sizeof(OpenCall);
+      if (ReadOpenCall(ThreadSlotOffset(t) + in_slot, slot + in_slot, tid,
+                       &of_thread[steady_calls])) {
+        calls_by_depth[steady_calls++] = d;
       }
-      const uint8_t kind = PICK(uint8_t, OpenCall, kind, call);
-      if (!steady || kind == 0 || kind >= kEventKindCount) continue;
-      OpenCallCopy copy;
-      copy.kind = static_cast<EventKind>(kind);
-      copy.operation = CheckedOperation(PICK(uint8_t, OpenCall, operation, call));
-      copy.data_type = CheckedDataType(PICK(uint8_t, OpenCall, data_type, call));
-      copy.flags = PICK(uint8_t, OpenCall, flags, call);
-      copy.start_ticks = PICK(uint64_t, OpenCall, start_ticks, call);
-      copy.comm = PICK(uint64_t, OpenCall, comm, call);
-      copy.sequence = PICK(uint64_t, OpenCall, sequence, call);
-      copy.bytes = PICK(uint64_t, OpenCall, bytes, call);
-      copy.peer = PICK(int32_t, OpenCall, peer, call);
-      copy.name_id = PICK(uint32_t, OpenCall, name_id, call);
-      copy.tid = tid;
-      calls.push_back(copy);
     }
-    // The thread may have left calls while we read: those above its depth now are gone.
+    // The thread may have left calls while we read: those at or above its depth now are gone.
     uint32_t depth_after = 0;
     if (!ReadAt(ThreadSlotOffset(t) + offsetof(ThreadSlot, depth), &depth_after, 4)) {
       return Status::Error("file became shorter");
     }
-    while (!calls.empty() && calls.back().tid == tid && depth_after < depth &&
-           depth_after < kMaxOpenCalls) {
-      size_t of_thread = 0;
-      for (const OpenCallCopy& call : calls) of_thread += call.tid == tid;
-      if (of_thread <= depth_after) break;
-      calls.pop_back();
+    for (uint32_t i = 0; i < steady_calls && calls_by_depth[i] < depth_after; ++i) {
+      calls.push_back(of_thread[i]);
     }
   }
   return calls;
@@ -234,42 +267,25 @@ Result<std::vector<OpenCallCopy>> SegmentReader::ReadOpenCalls() const {
 
 Result<std::vector<CommunicatorCopy>> SegmentReader::ReadCommunicators(bool with_recent) const {
   std::vector<CommunicatorCopy> comms;
-  unsigned char slot[sizeof(CommSlot)];
-  const size_t head_bytes = offsetof(CommSlot, recent);
+  // All slots by one call: a call for each would cost more than the bytes.
+  std::vector<unsigned char> slots(kMaxComms * sizeof(CommSlot));
+  if (!ReadAt(geometry_.comms, slots.data(), slots.size())) {
+    return Status::Error("file became shorter");
+  }
   for (uint32_t c = 0; c < kMaxComms; ++c) {
+    unsigned char* slot = slots.data() + c * sizeof(CommSlot);
     const uint64_t offset = geometry_.comms + c * sizeof(CommSlot);
-    uint32_t version = 1, version_after = 0;
-    for (int i = 0; i < kVersionedReadTries && (version % 2 != 0 || version != version_after); ++i) {
-      if (!ReadAt(offset, slot, with_recent ? sizeof(slot) : head_bytes) ||
-          !ReadAt(offset, &version_after, sizeof(version_after))) {
-        return Status::Error("file became shorter");
-      }
-      version = PICK(uint32_t, CommSlot, version, slot);
+    if (PICK(uint64_t, CommSlot, comm, slot) == 0) continue;
+    bool steady = false;
+    for (int i = 0; i < kVersionedReadTries && !steady; ++i) {
+      uint32_t version_after = 0;
+      if (i > 0 && !ReadAt(offset, slot, sizeof(CommSlot))) break;
+      if (!ReadAt(offset + offsetof(CommSlot, version), &version_after, 4)) break;
+      const uint32_t version = PICK(uint32_t, CommSlot, version, slot);
+      steady = version % 2 == 0 && version == version_after;
     }
-    CommunicatorCopy copy;
-    copy.comm = PICK(uint64_t, CommSlot, comm, slot);
-    if (copy.comm == 0 || version % 2 != 0 || version != version_after) continue;
-    copy.group_rank = PICK(uint32_t, CommSlot, group_rank, slot);
-    copy.group_size = PICK(uint32_t, CommSlot, group_size, slot);
-    copy.name_id = PICK(uint32_t, CommSlot, name_id, slot);
-    copy.launched = PICK(uint64_t, CommSlot, launched, slot);
-    copy.completed = PICK(uint64_t, CommSlot, completed, slot);
-    copy.last_end_ticks = PICK(uint64_t, CommSlot, last_end_ticks, slot);
-    copy.p2p_launched = PICK(uint64_t, CommSlot, p2p_launched, slot);
-    copy.p2p_completed = PICK(uint64_t, CommSlot, p2p_completed, slot);
-    const uint64_t first =
-        copy.launched > kRecentCollectives ? copy.launched - kRecentCollectives : 0;
-    for (uint64_t s = first; with_recent && s < copy.launched; ++s) {
-      CollectiveSignature signature;
-      std::memcpy(&signature, slot + head_bytes + (s % kRecentCollectives) * sizeof(signature),
-                  sizeof(signature));
-      // One that was overwritten while we copied carries another sequence: leave it out.
-      if (signature.sequence != s) continue;
-      signature.operation = CheckedOperation(static_cast<uint8_t>(signature.operation));
-      signature.data_type = CheckedDataType(static_cast<uint8_t>(signature.data_type));
-      copy.recent.push_back(signature);
-    }
-    comms.push_back(std::move(copy));
+    if (!steady || PICK(uint64_t, CommSlot, comm, slot) == 0) continue;
+    comms.push_back(PickCommunicator(slot, with_recent));
   }
   return comms;
 }

@@ -112,6 +112,8 @@ class SegmentReader {
   // Ok(false): not ready yet.
   Result<bool> Load(uid_t owner);
   Result<bool> CheckFile(uid_t owner);
+  bool ReadOpenCall(uint64_t offset, const unsigned char* first_look, uint32_t tid,
+                    OpenCallCopy* out) const;
   bool WriteAt(uint64_t offset, const void* bytes, size_t count);
 
   int fd_;
