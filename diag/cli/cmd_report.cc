@@ -16,7 +16,7 @@ namespace {
 struct ReportArguments {
   SourceOptions sources;
   std::string job;
-  std::vector<std::string> fail_on;
+  std::string fail_on;
   bool json = false;
 };
 

@@ -14,17 +14,24 @@ v1::Report With(const std::string& finding_class, const std::string& state) {
 }
 
 TEST(FailOnTest, OnlyTheKindsAskedFor) {
-  EXPECT_TRUE(FailsOn(With("hang", "open"), {"slow", "hang"}));
-  EXPECT_FALSE(FailsOn(With("hang", "open"), {"slow", "error"}));
-  EXPECT_TRUE(FailsOn(With("fail_slow", "open"), {"slow"}));
-  EXPECT_TRUE(FailsOn(With("regression", "open"), {"any"}));
-  EXPECT_FALSE(FailsOn(With("hang", "open"), {}));
+  EXPECT_TRUE(FailsOn(With("hang", "open"), "slow,hang"));
+  EXPECT_FALSE(FailsOn(With("hang", "open"), "slow,error"));
+  EXPECT_TRUE(FailsOn(With("fail_slow", "open"), "slow"));
+  EXPECT_TRUE(FailsOn(With("regression", "open"), "any"));
+  EXPECT_FALSE(FailsOn(With("hang", "open"), ""));
 }
 
 TEST(FailOnTest, ResolvedCountsButSuspicionsDoNot) {
-  EXPECT_TRUE(FailsOn(With("hang", "resolved"), {"any"}));
-  EXPECT_FALSE(FailsOn(With("hang", "suspected"), {"any"}));
-  EXPECT_FALSE(FailsOn(With("hang", "withdrawn"), {"any"}));
+  EXPECT_TRUE(FailsOn(With("hang", "resolved"), "any"));
+  EXPECT_FALSE(FailsOn(With("hang", "suspected"), "any"));
+  EXPECT_FALSE(FailsOn(With("hang", "withdrawn"), "any"));
+}
+
+TEST(FailOnTest, ListIsCheckedWordByWord) {
+  EXPECT_EQ(ParseKinds("hang,slow"), (std::vector<std::string>{"hang", "slow"}));
+  EXPECT_FALSE(ParseKinds("hang,nonsense"));
+  EXPECT_FALSE(ParseKinds("hang,,slow"));
+  EXPECT_TRUE(ParseKinds("")->empty());
 }
 
 }  // namespace
