@@ -12,14 +12,18 @@
 namespace flare::cli {
 namespace {
 
+constexpr size_t kPipedColumns = 1000;  // a line is a job, whole, for grep and awk
+
 int Jobs(const SourceOptions& sources, bool json) {
   int exit_code = kExitOk;
   const Result<KnownJobs> known = FindJobsAloud(sources, &exit_code);
   if (!known.ok()) return exit_code;
   std::vector<v1::JobSummary> jobs;
   for (const KnownJob& job : known->jobs) jobs.push_back(job.summary);
-  const std::string text = json ? diag::JsonText(diag::JobsJson(jobs), 2) + "\n"
-                                : diag::RenderJobs(jobs, TextOptionsFor(STDOUT_FILENO));
+  diag::TextOptions options = TextOptionsFor(STDOUT_FILENO);
+  if (isatty(STDOUT_FILENO) == 0) options.columns = kPipedColumns;
+  const std::string text =
+      json ? diag::JsonText(diag::JobsJson(jobs), 2) + "\n" : diag::RenderJobs(jobs, options);
   if (!WriteText(STDOUT_FILENO, text)) return kExitError;
   return known->complaints.empty() ? kExitOk : kExitError;
 }

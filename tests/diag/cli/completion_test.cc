@@ -17,10 +17,11 @@ class CompletionTest : public testing::Test {
     paint->add_option("--file", file_, "Where")->type_name("FILE");
     paint->add_option("--color", color_, "Which")->check(CLI::IsMember({"red", "blue"}));
     paint->add_option("SPEED", speed_, "fast or slow")->check(CLI::IsMember({"fast", "slow"}));
-    paint->add_flag("-q,--quiet", "Say nothing");
+    paint->add_flag("-q,--quiet", quiet_, "Say nothing");
   }
   CLI::App root_{"", "flare"};
   std::string file_, color_, speed_;
+  bool quiet_ = false;
 };
 
 TEST_F(CompletionTest, BashOffersCommandsOptionsAndChoices) {

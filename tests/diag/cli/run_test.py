@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`flare run` does not change the command it runs."""
+import ctypes
 import json
 import os
 import pty
@@ -265,6 +266,23 @@ def test_nothing_of_ours_outlives_the_run(flare):
         process.stdin.close()
         process.wait()
         wait_for(lambda: not names_in_group(process.pid), "an empty process group")
+
+
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT"])
+def test_crash_of_a_thread_of_ours_does_not_touch_the_command(flare, name):
+    process = flare.start("run", "--", "sh", "-c", "read x; exit 5", stdin=subprocess.PIPE,
+                          stderr=subprocess.PIPE)
+    runs = flare.state / "flare" / "runs"
+    wait_for(lambda: list(runs.glob("*/endpoint.json")), "the embedded engine")
+    thread = max(int(t) for t in os.listdir(f"/proc/{process.pid}/task"))
+    assert thread != process.pid
+    tgkill = 234 if os.uname().machine == "x86_64" else 131
+    ctypes.CDLL(None).syscall(tgkill, process.pid, thread, getattr(signal, name))
+    process.stdin.write(b"\n")
+    process.stdin.close()
+    assert process.wait() == 5
+    assert b"FLARE itself failed" in process.stderr.read()
+    assert not list(runs.iterdir())
 
 
 def names_in_group(group):
