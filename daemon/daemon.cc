@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -72,6 +73,7 @@ class Daemon::Loop {
   void Run();
   bool PollOnce(bool scan);  // false when more events wait
   void Announce(TrackedRank* rank);
+  int NextPauseMs(int last_ms) const;
   void SendStates(uint64_t now_ns);
   void RemoveSettled(uint64_t now_ns, bool stopping);
   void ApplySwitches();
@@ -141,6 +143,7 @@ void Daemon::Loop::Stop() {
 
 void Daemon::Loop::Run() {
   uint64_t next_scan_ns = 0;
+  int pause_ms = options_.poll_ms;
   while (true) {
     const uint64_t now_ns = MonotonicNs();
     const bool scan = now_ns >= next_scan_ns;
@@ -148,8 +151,7 @@ void Daemon::Loop::Run() {
     const bool idle = PollOnce(scan);
     std::unique_lock lock(mutex_);
     if (stop_) break;
-    // Without ranks there is nothing to drain before the next scan.
-    const int pause_ms = registry_.ranks().empty() ? options_.scan_ms : options_.poll_ms;
+    pause_ms = NextPauseMs(pause_ms);
     if (idle) wake_.wait_for(lock, std::chrono::milliseconds(pause_ms), [this] { return stop_; });
     if (stop_) break;
   }
@@ -159,6 +161,19 @@ void Daemon::Loop::Run() {
   client_.Stop(kStopGraceMs);
   RemoveSettled(MonotonicNs(), true);
   Publish();
+}
+
+// Each poll costs the job's machine a wake-up, so we poll no faster than the rings fill: a ring that
+// is an eighth full in one pause has seven more before it overflows.
+int Daemon::Loop::NextPauseMs(int last_ms) const {
+  constexpr double kBusy = 1.0 / 8, kQuiet = 1.0 / 32;
+  // Without ranks there is nothing to drain before the next scan.
+  if (registry_.ranks().empty()) return options_.scan_ms;
+  double fill = 0.0;
+  for (const auto& rank : registry_.ranks()) fill = std::max(fill, rank->ring_fill());
+  if (fill > kBusy) return options_.poll_ms;
+  if (fill > kQuiet) return std::min(last_ms, options_.idle_poll_ms);
+  return std::min(2 * last_ms, options_.idle_poll_ms);
 }
 
 bool Daemon::Loop::PollOnce(bool scan) {

@@ -26,7 +26,8 @@ struct DaemonOptions {
   std::string spool_dir;       // made when missing; one daemon at a time
   std::string node;            // the host name when empty
   bool exclusive = true;       // hold a lock on <segment_dir>/flared.lock
-  int poll_ms = 10;
+  int poll_ms = 10;       // between two polls while rings fill quickly ...
+  int idle_poll_ms = 40;  // ... and at most while they do not
   int scan_ms = 200;    // new segments, and whether owners live
   int batch_ms = 200;   // at most one batch of steps in so long
   int linger_ms = 10'000;  // a dead rank's segment is kept at least so long, to be told again ...

@@ -30,6 +30,7 @@ RingReader::RingReader(SegmentReader* segment)
 
 RingReader::Outcome RingReader::Drain(std::vector<Event>* out, bool all_slots) {
   Outcome outcome;
+  fill_ = 0.0;
   const uint32_t all = segment_->identity().thread_count;
   all_slots |= active_ || polls_++ % kFullLookEvery == 0;
   const uint32_t look = all_slots ? all : watched_slots_;
@@ -96,6 +97,7 @@ void RingReader::DrainThread(uint32_t t, uint64_t head, std::vector<Event>* out,
       return;
     }
   }
+  fill_ = std::max(fill_, static_cast<double>(waiting) / static_cast<double>(capacity));
   const size_t before = out->size();
   const uint64_t room = before < kMaxEventsPerPoll ? kMaxEventsPerPoll - before : 0;
   if (waiting > room) {

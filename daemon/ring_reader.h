@@ -30,6 +30,8 @@ class RingReader {
   // a few polls late; with `all_slots`, and in the poll after one that found something, all are.
   Outcome Drain(std::vector<Event>* out, bool all_slots = false);
 
+  // How full the fullest ring was in the last call, 0 to 1.
+  double fill() const { return fill_; }
   uint64_t events_read() const { return events_read_; }
   uint64_t ring_full_drops() const { return ring_full_drops_; }  // as counted by the writers
   uint64_t resyncs() const { return resyncs_; }
@@ -60,6 +62,7 @@ class RingReader {
   uint64_t events_read_ = 0, ring_full_drops_ = 0, resyncs_ = 0, malformed_ = 0;
   uint64_t last_event_ticks_ = 0;
   bool continued_ = false;
+  double fill_ = 0.0;
 };
 
 }  // namespace flare::daemon

@@ -53,6 +53,7 @@ class TrackedRank {
 
   bool SetEnabled(bool enabled) { return segment_->WriteEnabled(enabled); }
 
+  double ring_fill() const { return rings_.fill(); }
   uint64_t events_read() const { return rings_.events_read(); }
   uint64_t steps_folded() const { return folder_.steps(); }
   std::vector<std::pair<const char*, uint64_t>> Drops() const;
