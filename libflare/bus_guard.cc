@@ -57,7 +57,10 @@ void HandleBusError(int signal_number, siginfo_t* info, void*) {
 
 }  // namespace
 
-void InstallBusGuard() {
+void EnsureBusGuard() {
+  static constinit std::atomic<uint32_t> installed{0};
+  if (installed.load(std::memory_order_relaxed) != 0 || installed.exchange(1) != 0) return;
+  ErrnoKeeper keep;
   if (sigaction(SIGBUS, nullptr, &g_previous) != 0) return;
   if (g_previous.sa_handler == SIG_IGN && (g_previous.sa_flags & SA_SIGINFO) == 0) return;
   struct sigaction guard = {};

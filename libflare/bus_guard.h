@@ -10,6 +10,9 @@
 // lives.
 namespace flare {
 
-void InstallBusGuard();
+// Puts the handler in unless that was done. Called before the first write to the segment after
+// waking, not at waking: a program that looks at its dispositions when it starts finds them as they
+// were. Restores errno.
+void EnsureBusGuard();
 
 }  // namespace flare

@@ -7,7 +7,7 @@
 #include "libflare/recorder_state.h"
 
 // The page that decides whether this process records, and that a forked child sees as zeros.
-extern "C" int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(),
+extern "C" __attribute__((weak)) int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(),
                                  void* dso_handle);
 extern "C" __attribute__((visibility("hidden"))) void* __dso_handle;
 
@@ -40,7 +40,8 @@ bool PrepareGate() {
   GatePage* page = static_cast<GatePage*>(memory);
   g_wiped_by_kernel = madvise(memory, kPageBytes, MADV_WIPEONFORK) == 0;
   if (!g_wiped_by_kernel &&
-      __register_atfork(nullptr, nullptr, CloseGateInChild, &__dso_handle) != 0) {
+      (__register_atfork == nullptr ||
+       __register_atfork(nullptr, nullptr, CloseGateInChild, &__dso_handle) != 0)) {
     munmap(memory, kPageBytes);
     return false;
   }

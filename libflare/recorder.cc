@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "libflare/bus_guard.h"
 #include "libflare/core/event_ring.h"
 #include "libflare/process_facts.h"
 #include "libflare/recorder_state.h"
@@ -58,6 +59,7 @@ __attribute__((noinline)) bool ClaimSlot(ThreadState& thread) {
     CountDrop(DropReason::kNoThreadSlot);
     return false;
   }
+  EnsureBusGuard();
   const uint32_t tid = static_cast<uint32_t>(CurrentTid());
   ThreadSlot* slot = FindSlot(tid);
   if (slot == nullptr) {
@@ -183,6 +185,7 @@ void RecordEvent(const Event& event) {
 
 void RecordStep() {
   if (!IsRecording()) return;
+  EnsureBusGuard();
   SegmentHeader* header = Header();
   const uint64_t now = NowTicks();
   const uint64_t step = header->step.fetch_add(1, std::memory_order_relaxed);

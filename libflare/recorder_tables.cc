@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 
+#include "libflare/bus_guard.h"
 #include "libflare/core/bounded_text.h"
 #include "libflare/recorder.h"
 #include "libflare/recorder_state.h"
@@ -51,6 +52,7 @@ uint32_t InternLocked(const char* text) {
 
 uint32_t InternName(const char* text) {
   if (text == nullptr || text[0] == '\0' || !IsRecording()) return 0;
+  EnsureBusGuard();
   SlowLock lock(&g_tables_lock);
   return InternLocked(text);
 }
@@ -58,6 +60,7 @@ uint32_t InternName(const char* text) {
 CommSlot* OpenCommunicator(uint64_t comm, const char* name, uint32_t group_rank,
                            uint32_t group_size) {
   if (comm == 0 || !IsRecording()) return nullptr;
+  EnsureBusGuard();
   SlowLock lock(&g_tables_lock);
   for (uint32_t i = 0; i < kMaxComms; ++i) {
     CommSlot* slot = &g_state.comms[i];
@@ -77,6 +80,7 @@ CommSlot* OpenCommunicator(uint64_t comm, const char* name, uint32_t group_rank,
 
 void SetFramework(const char* text) {
   if (!IsRecording()) return;
+  EnsureBusGuard();
   SlowLock lock(&g_tables_lock);
   VersionWrite write(&Header()->facts_version);
   BoundedText(Header()->framework).Add(text);
@@ -84,6 +88,7 @@ void SetFramework(const char* text) {
 
 void SetPython(uint32_t version_hex, uint64_t runtime_address, uint64_t main_thread_state) {
   if (!IsRecording()) return;
+  EnsureBusGuard();
   SlowLock lock(&g_tables_lock);
   VersionWrite write(&Header()->facts_version);
   Header()->python_version_hex = version_hex;
@@ -93,6 +98,7 @@ void SetPython(uint32_t version_hex, uint64_t runtime_address, uint64_t main_thr
 
 void SetPartState(Part part, PartState state) {
   if (!IsRecording()) return;
+  EnsureBusGuard();
   Header()->part_state[static_cast<size_t>(part)].store(static_cast<uint32_t>(state),
                                                         std::memory_order_relaxed);
 }
@@ -105,11 +111,13 @@ PartState GetPartState(Part part) {
 
 void CountDrop(DropReason reason) {
   if (!IsRecording()) return;
+  EnsureBusGuard();
   Header()->drops[static_cast<size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
 }
 
 void RecordException(const char* type, const char* text) {
   if (!IsRecording()) return;
+  EnsureBusGuard();
   SlowLock lock(&g_tables_lock);
   VersionWrite write(&Header()->exception_version);
   BoundedText(Header()->exception_type).Add(type == nullptr ? "" : type);

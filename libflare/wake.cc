@@ -14,7 +14,8 @@
 #include "libflare/version.h"
 
 // From inert to recording, at most once per process.
-extern "C" int on_exit(void (*function)(int, void*), void* argument);
+// Weak: musl has none, and must still be able to load the library.
+extern "C" __attribute__((weak)) int on_exit(void (*function)(int, void*), void* argument);
 
 namespace flare {
 namespace {
@@ -130,6 +131,7 @@ void FillHeader(const Config& config, uint64_t source_id, TickSource source,
 
 void RecordExitStatus(int status, void*) {
   if (!OwnsSegment() || !IsRecording()) return;
+  EnsureBusGuard();
   Header()->exit_code.store(status & 0xff, std::memory_order_relaxed);
   Header()->phase.store(static_cast<uint32_t>(ProcessPhase::kExited), std::memory_order_release);
 }
@@ -171,10 +173,10 @@ const char* Wake() {
     DiscardSegment(&segment);
     return "the segment could not be given its name";
   }
-  InstallBusGuard();
+  segment.header()->part_state[static_cast<size_t>(Part::kLock)].store(
+      static_cast<uint32_t>(segment.locked ? PartState::kActive : PartState::kFailed));
   ArmRecorder(segment, source);
-  SetPartState(Part::kLock, segment.locked ? PartState::kActive : PartState::kFailed);
-  on_exit(RecordExitStatus, nullptr);
+  if (on_exit != nullptr) on_exit(RecordExitStatus, nullptr);
   DebugLog("awake: ", segment.path);
   return nullptr;
 }

@@ -17,9 +17,10 @@ namespace {
 
 // Descriptors from here on: programs that count on low numbers see no change.
 constexpr int kHighDescriptor = 200;
+constexpr int kLowestKept = 20;  // below, the number belongs to the program
 
 int MoveHigh(int fd) {
-  for (int lowest : {kHighDescriptor, 64, 20}) {
+  for (int lowest : {kHighDescriptor, 64, kLowestKept}) {
     const int high = fcntl(fd, F_DUPFD_CLOEXEC, lowest);
     if (high >= 0) {
       close(fd);
@@ -126,6 +127,12 @@ SegmentError CreateSegment(const char* directory, const char* name, uint32_t thr
     return SegmentError::kMap;
   }
   segment->base = static_cast<char*>(base);
+  WriteGeometry(segment);
+  if (segment->fd < kLowestKept) {  // a tight RLIMIT_NOFILE: go without the lock
+    close(segment->fd);
+    segment->fd = -1;
+    return SegmentError::kNone;
+  }
   // After the descriptor has its final number: closing any descriptor of a file drops its locks.
   struct flock lock = {};
   lock.l_type = F_WRLCK;
@@ -133,7 +140,6 @@ SegmentError CreateSegment(const char* directory, const char* name, uint32_t thr
   lock.l_start = 0;
   lock.l_len = 1;
   segment->locked = fcntl(segment->fd, F_SETLK, &lock) == 0;
-  WriteGeometry(segment);
   return SegmentError::kNone;
 }
 

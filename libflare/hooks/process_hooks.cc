@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "libflare/bus_guard.h"
 #include "libflare/glibc_compat.h"
 #include "libflare/recorder_state.h"
 
@@ -32,6 +33,7 @@ void Find(const char* name, Function* function) {
 
 void RecordExit(int status) {
   if (!IsRecording() || !OwnsSegment()) return;
+  EnsureBusGuard();
   Header()->exit_code.store(status & 0xff, std::memory_order_relaxed);
   Header()->phase.store(static_cast<uint32_t>(ProcessPhase::kExited), std::memory_order_release);
 }
@@ -46,7 +48,9 @@ class ExecMark {
 
  private:
   void Set(ProcessPhase phase) {
-    if (marked_) Header()->phase.store(static_cast<uint32_t>(phase), std::memory_order_release);
+    if (!marked_) return;
+    EnsureBusGuard();
+    Header()->phase.store(static_cast<uint32_t>(phase), std::memory_order_release);
   }
   bool marked_;
 };

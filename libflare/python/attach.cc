@@ -16,6 +16,11 @@
 #include "libflare/recorder.h"
 #include "libflare/recorder_state.h"
 
+// Weak instead of dlsym: a look-up that fails allocates and leaves a dlerror() behind.
+extern "C" __attribute__((weak)) int PySys_AddAuditHook(
+    int (*hook)(const char*, flare::python::Object*, void*), void* data);
+extern "C" __attribute__((weak)) int Py_IsInitialized();
+
 namespace flare::python {
 
 namespace {
@@ -180,18 +185,40 @@ void OnFrameworkSign() {
   if (g_phase.load() != State::kOff) g_py.Py_AddPendingCall(OnPendingCall, nullptr);
 }
 
+bool IsSet(const char* name) {
+  const char* value = getenv(name);
+  return value != nullptr && value[0] != '\0';
+}
+
+// An audit hook added before the interpreter is configured is allocated by malloc and freed, at exit,
+// by the allocator that PYTHONMALLOC or development mode put in: that ends the process.
+bool ChangesRawAllocator() {
+  if (IsSet("PYTHONMALLOC") || IsSet("PYTHONDEVMODE")) return true;
+  char text[4096];
+  const long bytes = ReadSmallFile("/proc/self/cmdline", text, sizeof(text));
+  bool after_x = false;
+  for (long at = 0; at < bytes; at += static_cast<long>(strlen(text + at)) + 1) {
+    const char* word = text + at;
+    const char* x = word[0] == '-' && word[1] != '-' ? strchr(word, 'X') : nullptr;
+    if (strcmp(after_x ? word : x != nullptr ? x + 1 : "", "dev") == 0) return true;
+    after_x = x != nullptr && x[1] == '\0';
+  }
+  return false;
+}
+
 }  // namespace
 
 void StartPython() {
-  if (dlsym == nullptr) return;
-  using AddAuditHook = int (*)(AuditHookFn, void*);
-  const auto add = reinterpret_cast<AddAuditHook>(dlsym(RTLD_DEFAULT, "PySys_AddAuditHook"));
-  if (add == nullptr) return;
-  g_is_initialized = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "Py_IsInitialized"));
+  if (PySys_AddAuditHook == nullptr || Py_IsInitialized == nullptr) return;
+  if (ChangesRawAllocator()) {
+    g_unsupported.store(true);
+    return;
+  }
+  g_is_initialized = Py_IsInitialized;
   g_pid = CurrentPid();
   ReadUserTargets(getenv("FLARE_PYTHON_API"));
   SetFrameworkListener(OnFrameworkSign);
-  if (add(OnAuditEvent, nullptr) != 0) g_phase.store(State::kOff);
+  if (PySys_AddAuditHook(OnAuditEvent, nullptr) != 0) g_phase.store(State::kOff);
 }
 
 }  // namespace flare::python

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libflare/python/gc_callback.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "libflare/recorder.h"

@@ -125,13 +125,13 @@ struct TypeSpec {
   X(Object*, PyWeakref_GetObject, (Object*))
 
 // Type objects and singletons: the symbol is the object.
-// clang-format off
-#define FLARE_PYTHON_OBJECTS(X)                                                     \
-  X(PyBaseObject_Type) X(PyType_Type) X(PyFunction_Type) X(PyModule_Type)           \
-  X(PyUnicode_Type) X(PyTuple_Type) X(PyList_Type) X(PyLong_Type) X(PyFloat_Type)   \
-  X(PyDict_Type) X(PyStaticMethod_Type) X(PyClassMethod_Type)                       \
-  X(PyWrapperDescr_Type) X(_Py_NoneStruct) X(_Py_NotImplementedStruct)
-// clang-format on
+#define FLARE_PYTHON_OBJECTS(X)                                                                    \
+  X(PyBaseObject_Type)                                                                             \
+  X(PyType_Type)                                                                                   \
+  X(PyFunction_Type)                                                                               \
+  X(PyModule_Type) X(PyUnicode_Type) X(PyTuple_Type) X(PyList_Type) X(PyLong_Type) X(PyFloat_Type) \
+      X(PyDict_Type) X(PyStaticMethod_Type) X(PyClassMethod_Type) X(PyWrapperDescr_Type)           \
+          X(_Py_NoneStruct) X(_Py_NotImplementedStruct)
 
 // Exceptions: the symbol is a pointer to the object.
 #define FLARE_PYTHON_EXCEPTIONS(X) X(PyExc_TypeError) X(PyExc_StopIteration)
