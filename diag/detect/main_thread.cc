@@ -12,6 +12,9 @@ namespace flare::diag {
 namespace {
 
 constexpr double kOnCpuShare = 0.5;
+// Of a thread that is runnable when looked at: on a crowded machine a loop gets little more. A
+// thread that merely wakes now and then uses less.
+constexpr double kCrowdedShare = 0.05;
 constexpr uint64_t kShortestLookNs = 100'000'000;  // CPU clocks tick in 10 ms
 
 bool OneOf(std::string_view text, std::initializer_list<std::string_view> names) {
@@ -119,8 +122,9 @@ std::string CpuText(double share) {
 
 void FromSystemCallAndCpu(const RankRecord& record, Activity* activity) {
   const ProcessState& process = record.state.process;
-  const bool on_cpu =
-      activity->cpu_share > kOnCpuShare || (activity->cpu_share < 0 && process.run_state == 'R');
+  const bool runnable = process.run_state == 'R' && process.syscall.empty() &&
+                        (activity->cpu_share < 0 || activity->cpu_share > kCrowdedShare);
+  const bool on_cpu = activity->cpu_share > kOnCpuShare || runnable;
   if (on_cpu) {
     activity->doing = WaitsInTorch(process.python_stack) ? Doing::kUnknown : Doing::kUserCode;
     activity->busy = activity->doing == Doing::kUserCode && !process.python_stack.empty();
