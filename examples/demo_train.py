@@ -4,7 +4,7 @@
     flare run -- torchrun --standalone --nproc_per_node 4 examples/demo_train.py --fault stop
 
 The model learns to continue sequences that repeat themselves. Faults, alone or as a list:
-    data_stall   at step 30, the data loader of rank 2 gives nothing for 12 seconds
+    data_stall   at step 30, the data loader of rank 2 gives nothing for 8 seconds
     stop         at step 60, rank 1 stops in the middle of its step (SIGSTOP) and stays so
 """
 import argparse
@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 
 WORDS, LENGTH, WIDTH, BATCH = 64, 32, 64, 8
-STALL_RANK, STALL_STEP, STALL_SECONDS = 2, 30, 12
+STALL_RANK, STALL_STEP, STALL_SECONDS = 2, 30, 8
 STOP_RANK, STOP_STEP = 1, 60
 
 
