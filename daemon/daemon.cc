@@ -163,8 +163,8 @@ void Daemon::Loop::Run() {
   Publish();
 }
 
-// Each poll costs the job's machine a wake-up, so we poll no faster than the rings fill: a ring that
-// is an eighth full in one pause has seven more before it overflows.
+// Each poll costs the job's machine a wake-up, so we poll no faster than the rings fill: a ring
+// that is an eighth full in one pause has seven more before it overflows.
 int Daemon::Loop::NextPauseMs(int last_ms) const {
   constexpr double kBusy = 1.0 / 8, kQuiet = 1.0 / 32;
   // Without ranks there is nothing to drain before the next scan.
@@ -233,7 +233,8 @@ void Daemon::Loop::RemoveSettled(uint64_t now_ns, bool stopping) {
   for (const auto& rank : registry_.ranks()) {
     if (!rank->settled()) continue;
     const uint64_t age_ms = (now_ns - rank->ended_ns()) / kNsPerMs;
-    const bool told = delivered && (stopping || age_ms >= static_cast<uint64_t>(options_.linger_ms));
+    const bool told =
+        delivered && (stopping || age_ms >= static_cast<uint64_t>(options_.linger_ms));
     if (told || age_ms >= static_cast<uint64_t>(options_.removal_ms)) done.push_back(rank.get());
   }
   for (const TrackedRank* rank : done) {
@@ -252,7 +253,8 @@ void Daemon::Loop::ApplySwitches() {
     news.swap(new_switches_);
   }
   for (const v1::JobSwitch& change : news) {
-    if (switches_.size() >= kMaxSwitchedJobs && !switches_.contains(change.job())) switches_.clear();
+    if (switches_.size() >= kMaxSwitchedJobs && !switches_.contains(change.job()))
+      switches_.clear();
     switches_[change.job()] = change.enabled();
     spdlog::info("job {}: recording switched {}", change.job(), change.enabled() ? "on" : "off");
     for (const auto& rank : registry_.ranks()) {

@@ -26,12 +26,12 @@ struct DaemonOptions {
   std::string spool_dir;       // made when missing; one daemon at a time
   std::string node;            // the host name when empty
   bool exclusive = true;       // hold a lock on <segment_dir>/flared.lock
-  int poll_ms = 10;       // between two polls while rings fill quickly ...
-  int idle_poll_ms = 40;  // ... and at most while they do not
-  int scan_ms = 200;    // new segments, and whether owners live
-  int batch_ms = 200;   // at most one batch of steps in so long
-  int linger_ms = 10'000;  // a dead rank's segment is kept at least so long, to be told again ...
-  int removal_ms = 60'000; // ... and at most so long when the engine does not acknowledge
+  int poll_ms = 10;            // between two polls while rings fill quickly ...
+  int idle_poll_ms = 40;       // ... and at most while they do not
+  int scan_ms = 200;           // new segments, and whether owners live
+  int batch_ms = 200;          // at most one batch of steps in so long
+  int linger_ms = 10'000;   // a dead rank's segment is kept at least so long, to be told again ...
+  int removal_ms = 60'000;  // ... and at most so long when the engine does not acknowledge
   uint64_t spool_max_bytes = 1ull << 30;
   std::string proc_root = "/proc";
 };
@@ -57,13 +57,13 @@ struct DaemonCounters {
 struct LocalRank {
   std::string job;
   uint32_t rank = 0, world_size = 0, attempt = 0;
-  pid_t pid = 0;           // as seen by the daemon, 0 unknown
+  pid_t pid = 0;  // as seen by the daemon, 0 unknown
   uint64_t source = 0;
   bool alive = false;
-  std::string phase;       // "running", "exited", "died"
-  char run_state = 0;      // as in /proc/PID/stat, 0 unknown
+  std::string phase;   // "running", "exited", "died"
+  char run_state = 0;  // as in /proc/PID/stat, 0 unknown
   uint64_t steps = 0;
-  bool recording = true;   // false: hooks switched off
+  bool recording = true;  // false: hooks switched off
   std::string framework;
   std::vector<std::pair<std::string, std::string>> parts;  // of the sensor, and how they fare
 };

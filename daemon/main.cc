@@ -53,7 +53,8 @@ int main(int argc, char** argv) {
                "flared"};
   app.footer(kExamples);
   app.set_version_flag("--version", std::string("flared ") + flare::daemon::kVersion);
-  app.add_option("--segment-dir", options.segment_dir, "Where training processes put their segments")
+  app.add_option("--segment-dir", options.segment_dir,
+                 "Where training processes put their segments")
       ->capture_default_str();
   app.add_option("--engine", options.engine_address, "Engine, as host:port or unix:/path")
       ->capture_default_str();

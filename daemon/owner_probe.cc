@@ -19,12 +19,13 @@ OwnerLife OwnerProbe::Look(const SegmentReader& segment, pid_t known_pid) const 
   const pid_t holder = segment.LockHolder();
   life.lock_held = holder != 0;
   // An unknown namespace is taken for ours: then pid and start time must still match.
-  const bool same_namespace = id.pid_namespace == 0 || own_namespace_ == 0 ||
-                              id.pid_namespace == own_namespace_;
+  const bool same_namespace =
+      id.pid_namespace == 0 || own_namespace_ == 0 || id.pid_namespace == own_namespace_;
   if (same_namespace) {
     if (const auto stat = probe_.Stat(id.pid);
-        stat && (id.process_start_clock_ticks == 0 ||
-                 stat->start_clock_ticks == id.process_start_clock_ticks) &&
+        stat &&
+        (id.process_start_clock_ticks == 0 ||
+         stat->start_clock_ticks == id.process_start_clock_ticks) &&
         (id.pid == known_pid || probe_.RunsAs(id.pid, segment.uid()))) {
       life.pid = id.pid;
       life.run_state = stat->run_state;

@@ -19,8 +19,8 @@ namespace flare::daemon {
 struct OwnerLife {
   bool alive = true;
   bool lock_held = false;
-  pid_t pid = 0;        // as seen in our namespace, 0 unknown
-  char run_state = 0;   // 0 unknown
+  pid_t pid = 0;       // as seen in our namespace, 0 unknown
+  char run_state = 0;  // 0 unknown
 };
 
 class OwnerProbe {

@@ -89,8 +89,8 @@ TrackedRank* RankRegistry::Attach(const std::string& name) {
     Reject(name, "its source id is already in use");
     return nullptr;
   }
-  ranks_.push_back(std::make_unique<TrackedRank>(name, std::move(segment).value(), &owner_probe_,
-                                                 node_));
+  ranks_.push_back(
+      std::make_unique<TrackedRank>(name, std::move(segment).value(), &owner_probe_, node_));
   return ranks_.back().get();
 }
 

@@ -56,8 +56,7 @@ RingReader::Outcome RingReader::Drain(std::vector<Event>* out, bool all_slots) {
       thread.tail = Pick<uint64_t>(slot, offsetof(ThreadSlot, tail));
       continued_ |= thread.tail != 0;
     }
-    if (last_ticks != thread.last_event_ticks || dropped != thread.dropped ||
-        head != thread.tail) {
+    if (last_ticks != thread.last_event_ticks || dropped != thread.dropped || head != thread.tail) {
       outcome.progress = true;
     }
     // A count that goes back is no count: take it as a new start.
@@ -75,8 +74,7 @@ RingReader::Outcome RingReader::Drain(std::vector<Event>* out, bool all_slots) {
   return outcome;
 }
 
-void RingReader::DrainThread(uint32_t t, uint64_t head, std::vector<Event>* out,
-                             Outcome* outcome) {
+void RingReader::DrainThread(uint32_t t, uint64_t head, std::vector<Event>* out, Outcome* outcome) {
   Thread& thread = threads_[t];
   const uint64_t capacity = segment_->identity().ring_events;
   uint64_t waiting = head - thread.tail;
@@ -124,9 +122,9 @@ bool RingReader::ReadEvents(uint32_t t, uint64_t from, size_t count, std::vector
   const size_t first = std::min(count, to_end);
   return segment_->ReadAt(segment_->EventOffset(t, from), out->data() + before,
                           first * sizeof(Event)) &&
-         (first == count || segment_->ReadAt(segment_->EventOffset(t, from + first),
-                                             out->data() + before + first,
-                                             (count - first) * sizeof(Event)));
+         (first == count ||
+          segment_->ReadAt(segment_->EventOffset(t, from + first), out->data() + before + first,
+                           (count - first) * sizeof(Event)));
 }
 
 void RingReader::KeepWellFormed(size_t first, std::vector<Event>* out) {

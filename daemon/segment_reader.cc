@@ -108,7 +108,8 @@ Result<bool> SegmentReader::Load(uid_t owner) {
   if (!ReadAt(0, h, sizeof(h))) return false;
   if (PICK(uint32_t, SegmentHeader, ready, h) != 1) return false;
 
-  if (PICK(uint64_t, SegmentHeader, magic, h) != kSegmentMagic) return Status::Error("not a segment");
+  if (PICK(uint64_t, SegmentHeader, magic, h) != kSegmentMagic)
+    return Status::Error("not a segment");
   const uint32_t version = PICK(uint32_t, SegmentHeader, version, h);
   if (version != kSegmentVersion) {
     return Status::Error("layout " + std::to_string(version) + ", want " +
@@ -333,7 +334,7 @@ bool SegmentReader::WriteEnabled(bool enabled) {
 }
 
 pid_t SegmentReader::LockHolder() const {
-  struct flock lock{};
+  struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
   lock.l_start = 0;

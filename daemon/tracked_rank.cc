@@ -11,10 +11,10 @@ namespace flare::daemon {
 namespace {
 
 constexpr uint64_t kMs = 1'000'000;
-constexpr uint64_t kQuietNs = 1000 * kMs;         // without progress for so long: look closely
+constexpr uint64_t kQuietNs = 1000 * kMs;  // without progress for so long: look closely
 constexpr uint64_t kStateHealthyNs = 5000 * kMs;
 constexpr uint64_t kStateStuckNs = 500 * kMs;
-constexpr uint64_t kLongStuckNs = 60'000 * kMs;   // by then the engine has seen enough
+constexpr uint64_t kLongStuckNs = 60'000 * kMs;  // by then the engine has seen enough
 constexpr uint64_t kStateLongStuckNs = 2000 * kMs;
 constexpr size_t kMaxRecentCommunicators = 16;
 
@@ -72,8 +72,7 @@ v1::RankHello TrackedRank::Hello() const {
 }
 
 bool TrackedRank::TakeHelloChange() {
-  const std::string key =
-      facts_.framework + '\n' + std::to_string(facts_.python_version_hex);
+  const std::string key = facts_.framework + '\n' + std::to_string(facts_.python_version_hex);
   const bool changed = key != hello_key_ && !hello_key_.empty();
   hello_key_ = key;
   return changed;
@@ -98,9 +97,9 @@ bool TrackedRank::Poll(std::vector<v1::RankStep>* steps) {
   poll.last = was_ended && (outcome.complete || !readable_);
   if (outcome.progress) last_progress_ns_ = now.monotonic_ns;
   const size_t before = steps->size();
-  folder_.Fold(poll, events_, &clock_, [this](uint32_t id) -> const std::string& {
-    return segment_->Name(id);
-  }, steps);
+  folder_.Fold(
+      poll, events_, &clock_,
+      [this](uint32_t id) -> const std::string& { return segment_->Name(id); }, steps);
   if (steps->size() > before) AttachDrops(&(*steps)[before]);
   final_fold_done_ = poll.last;
   return outcome.complete;
@@ -231,9 +230,9 @@ void TrackedRank::FillProcess(bool detail, v1::ProcessState* out) {
   out->set_syscall_path(snapshot->syscall_path);
   out->set_wait_channel(snapshot->wait_channel);
   if (facts_.python_version_hex == 0) return;
-  const auto stack = ReadPythonStack({owner_.pid, id.main_tid, facts_.python_version_hex,
-                                      facts_.python_runtime_address,
-                                      facts_.python_main_thread_state});
+  const auto stack =
+      ReadPythonStack({owner_.pid, id.main_tid, facts_.python_version_hex,
+                       facts_.python_runtime_address, facts_.python_main_thread_state});
   for (const PythonFrame& frame : stack) {
     v1::StackFrame* message = out->add_python_stack();
     message->set_function(frame.function);

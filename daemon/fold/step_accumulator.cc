@@ -153,8 +153,7 @@ void StepAccumulator::FinishCommunicator(Communicator* communicator, const TickC
   out->mutable_duration_us()->Resize(static_cast<int>(range + 1), 0);
   for (const Collective& c : calls) {
     const uint64_t us = (clock.DurationNs(c.duration_ticks) + 999) / 1000;
-    const uint64_t listed =
-        std::clamp<uint64_t>(us, 1, std::numeric_limits<uint32_t>::max());
+    const uint64_t listed = std::clamp<uint64_t>(us, 1, std::numeric_limits<uint32_t>::max());
     out->set_duration_us(static_cast<int>(c.sequence - first), static_cast<uint32_t>(listed));
   }
 }

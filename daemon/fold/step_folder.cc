@@ -68,8 +68,9 @@ void StepFolder::Take(const Poll& poll, std::span<const Event> events, const Tic
     if (first_event_ticks_ == 0) first_event_ticks_ = end;
   }
   if (!sorted) {
-    std::stable_sort(boundaries_.begin(), boundaries_.end(),
-                     [](const Boundary& a, const Boundary& b) { return a.end_ticks < b.end_ticks; });
+    std::stable_sort(
+        boundaries_.begin(), boundaries_.end(),
+        [](const Boundary& a, const Boundary& b) { return a.end_ticks < b.end_ticks; });
   }
 }
 
@@ -103,13 +104,13 @@ void StepFolder::AddPseudoBoundary(const Poll& poll, const TickClock& clock) {
                          (waited_ticks > clock.TicksFromNs(kPatienceNs) &&
                           pending_collectives_ >= kMinPseudoCollectives);
   if (!impatient) return;
-  const auto [oldest, newest] = std::minmax_element(
-      pending_.begin(), pending_.end(),
-      [](const Event& a, const Event& b) { return a.end_ticks < b.end_ticks; });
+  const auto [oldest, newest] =
+      std::minmax_element(pending_.begin(), pending_.end(),
+                          [](const Event& a, const Event& b) { return a.end_ticks < b.end_ticks; });
   const uint64_t age = poll.now_ticks > oldest->end_ticks ? poll.now_ticks - oldest->end_ticks : 0;
   if (age < clock.TicksFromNs(kPseudoStepNs) && pending_.size() <= kMaxPending / 2) return;
-  boundaries_.push_back({kFirstPseudoStep + pseudo_steps_++, newest->end_ticks,
-                         CpuAt(poll, newest->end_ticks)});
+  boundaries_.push_back(
+      {kFirstPseudoStep + pseudo_steps_++, newest->end_ticks, CpuAt(poll, newest->end_ticks)});
 }
 
 void StepFolder::CloseSteps(size_t count, TickClock* clock, const StepAccumulator::NameOf& name_of,

@@ -33,16 +33,16 @@ class StepFolder {
 
   struct Poll {
     uint64_t now_ticks = 0;
-    uint64_t cpu_ns = 0;    // CPU time of the process so far, 0 unknown
-    bool complete = true;   // everything that waited was drained
-    bool last = false;      // the process is gone and drained: fold at once
+    uint64_t cpu_ns = 0;   // CPU time of the process so far, 0 unknown
+    bool complete = true;  // everything that waited was drained
+    bool last = false;     // the process is gone and drained: fold at once
   };
   // Takes the events of one poll and appends the steps that are complete.
   void Fold(const Poll& poll, std::span<const Event> events, TickClock* clock,
             const StepAccumulator::NameOf& name_of, std::vector<v1::RankStep>* out);
 
   uint64_t steps() const { return steps_; }
-  uint64_t refused() const { return refused_; }              // events that did not fit
+  uint64_t refused() const { return refused_; }  // events that did not fit
   uint64_t impossible_times() const { return impossible_times_; }
   size_t pending() const { return pending_.size(); }
 
@@ -65,8 +65,8 @@ class StepFolder {
                  const StepAccumulator::NameOf& name_of, v1::RankStep* out);
 
   const uint64_t source_;
-  std::vector<Event> pending_;        // ended, not yet folded
-  std::vector<Boundary> boundaries_;  // seen, not yet folded, by time
+  std::vector<Event> pending_;         // ended, not yet folded
+  std::vector<Boundary> boundaries_;   // seen, not yet folded, by time
   std::vector<StepAccumulator> sums_;  // one per step closed together; reused
   bool any_step_ = false;              // a real boundary has been seen
   uint64_t pseudo_steps_ = 0;

@@ -9,14 +9,27 @@ namespace {
 
 using Lines = PythonLayout::Lines;
 
-constexpr PythonLayout kPython38 = {
-    .runtime_interpreters_head = 32, .interpreter_threads_head = 8, .thread_next = 8,
-    .thread_native_id = kNoOffset, .thread_cframe = kNoOffset, .current_frame = 24,
-    .frame_previous = 24, .frame_code = 32, .frame_instruction = 104, .frame_owner = kNoOffset,
-    .frame_bytes = 112, .code_filename = 104, .code_name = 112, .code_line_table = 120,
-    .code_first_line = 40, .code_bytecode = kNoOffset, .code_bytes = 128, .unicode_ascii_size = 48,
-    .unicode_compact_size = 72, .first_skipped_owner = 0xff,
-    .lines = Lines::kLnotab};
+constexpr PythonLayout kPython38 = {.runtime_interpreters_head = 32,
+                                    .interpreter_threads_head = 8,
+                                    .thread_next = 8,
+                                    .thread_native_id = kNoOffset,
+                                    .thread_cframe = kNoOffset,
+                                    .current_frame = 24,
+                                    .frame_previous = 24,
+                                    .frame_code = 32,
+                                    .frame_instruction = 104,
+                                    .frame_owner = kNoOffset,
+                                    .frame_bytes = 112,
+                                    .code_filename = 104,
+                                    .code_name = 112,
+                                    .code_line_table = 120,
+                                    .code_first_line = 40,
+                                    .code_bytecode = kNoOffset,
+                                    .code_bytes = 128,
+                                    .unicode_ascii_size = 48,
+                                    .unicode_compact_size = 72,
+                                    .first_skipped_owner = 0xff,
+                                    .lines = Lines::kLnotab};
 
 constexpr PythonLayout Python39() { return kPython38; }
 
@@ -27,13 +40,27 @@ constexpr PythonLayout Python310() {
   return l;
 }
 
-constexpr PythonLayout kPython311 = {
-    .runtime_interpreters_head = 40, .interpreter_threads_head = 16, .thread_next = 8,
-    .thread_native_id = 160, .thread_cframe = 56, .current_frame = 8, .frame_previous = 48,
-    .frame_code = 32, .frame_instruction = 56, .frame_owner = 69, .frame_bytes = 72,
-    .code_filename = 112, .code_name = 128, .code_line_table = 136, .code_first_line = 72,
-    .code_bytecode = 184, .code_bytes = 144, .unicode_ascii_size = 48, .unicode_compact_size = 72,
-    .first_skipped_owner = 3, .lines = Lines::kTable311};
+constexpr PythonLayout kPython311 = {.runtime_interpreters_head = 40,
+                                     .interpreter_threads_head = 16,
+                                     .thread_next = 8,
+                                     .thread_native_id = 160,
+                                     .thread_cframe = 56,
+                                     .current_frame = 8,
+                                     .frame_previous = 48,
+                                     .frame_code = 32,
+                                     .frame_instruction = 56,
+                                     .frame_owner = 69,
+                                     .frame_bytes = 72,
+                                     .code_filename = 112,
+                                     .code_name = 128,
+                                     .code_line_table = 136,
+                                     .code_first_line = 72,
+                                     .code_bytecode = 184,
+                                     .code_bytes = 144,
+                                     .unicode_ascii_size = 48,
+                                     .unicode_compact_size = 72,
+                                     .first_skipped_owner = 3,
+                                     .lines = Lines::kTable311};
 
 constexpr PythonLayout Python312() {
   PythonLayout l = kPython311;
@@ -71,12 +98,13 @@ std::optional<PythonLayout> ReadDescription(const RemoteMemory& memory, uint32_t
   const bool is_313 = (version_hex & kMinorMask) == 0x030d0000;
   const DescriptionPlaces& p = is_313 ? kPlaces313 : kPlaces314;
   // Offsets inside small structures are small; what is not means that we misread the table.
-  const size_t used[] = {p.interpreters_head, p.threads_head, p.thread_next, p.current_frame,
-                         p.native_id,         p.previous,     p.executable,  p.instruction,
-                         p.owner,             p.filename,     p.qualname,    p.line_table,
-                         p.first_line,        p.bytecode,     p.frame_size};
+  const size_t used[] = {
+      p.interpreters_head, p.threads_head, p.thread_next, p.current_frame, p.native_id,
+      p.previous,          p.executable,   p.instruction, p.owner,         p.filename,
+      p.qualname,          p.line_table,   p.first_line,  p.bytecode,      p.frame_size};
   for (const size_t place : used) {
-    if (words[place] >= (place == p.threads_head || place == p.interpreters_head ? 32768u : 1024u)) {
+    if (words[place] >=
+        (place == p.threads_head || place == p.interpreters_head ? 32768u : 1024u)) {
       return std::nullopt;
     }
   }
@@ -92,15 +120,15 @@ std::optional<PythonLayout> ReadDescription(const RemoteMemory& memory, uint32_t
   l.frame_code = at(p.executable);
   l.frame_instruction = at(p.instruction);
   l.frame_owner = at(p.owner);
-  l.frame_bytes = static_cast<uint16_t>(
-      std::max({l.frame_previous + 8, l.frame_code + 8, l.frame_instruction + 8, l.frame_owner + 1}));
+  l.frame_bytes = static_cast<uint16_t>(std::max(
+      {l.frame_previous + 8, l.frame_code + 8, l.frame_instruction + 8, l.frame_owner + 1}));
   l.code_filename = at(p.filename);
   l.code_name = at(p.qualname);
   l.code_line_table = at(p.line_table);
   l.code_first_line = at(p.first_line);
   l.code_bytecode = at(p.bytecode);
-  l.code_bytes = static_cast<uint16_t>(std::max({l.code_filename + 8, l.code_name + 8,
-                                                 l.code_line_table + 8, l.code_first_line + 4}));
+  l.code_bytes = static_cast<uint16_t>(std::max(
+      {l.code_filename + 8, l.code_name + 8, l.code_line_table + 8, l.code_first_line + 4}));
   l.unicode_ascii_size = 40;
   l.unicode_compact_size = 56;
   l.first_skipped_owner = 3;

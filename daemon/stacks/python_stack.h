@@ -23,11 +23,11 @@ struct PythonFrame {
 
 // What the process said of its interpreter. 0 = unknown.
 struct PythonProcess {
-  pid_t pid = 0;                      // as we see it
-  int32_t main_tid = 0;               // as the process sees it
-  uint32_t version_hex = 0;           // PY_VERSION_HEX
-  uint64_t runtime_address = 0;       // &_PyRuntime
-  uint64_t main_thread_state = 0;     // PyThreadState*; else found by way of the runtime
+  pid_t pid = 0;                   // as we see it
+  int32_t main_tid = 0;            // as the process sees it
+  uint32_t version_hex = 0;        // PY_VERSION_HEX
+  uint64_t runtime_address = 0;    // &_PyRuntime
+  uint64_t main_thread_state = 0;  // PyThreadState*; else found by way of the runtime
 };
 
 inline constexpr int kMaxFrames = 256;

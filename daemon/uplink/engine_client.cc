@@ -42,7 +42,9 @@ class EngineClient::Connection {
     sent_ = spool_->acknowledged();
   }
 
-  void Start() { worker_ = std::thread([this] { Run(); }); }
+  void Start() {
+    worker_ = std::thread([this] { Run(); });
+  }
   void Stop(int grace_ms);
   void AddRank(const v1::RankHello& hello);
   void RemoveRank(uint64_t source);
@@ -92,8 +94,8 @@ class EngineClient::Connection {
   Clock::time_point last_acknowledgement_{};
   int backoff_ms_ = 0;
   int failed_attempts_ = 0;
-  uint64_t sent_ = 0;              // last batch written to this stream
-  uint64_t hellos_sequence_ = 0;   // batch that must go before states
+  uint64_t sent_ = 0;                            // last batch written to this stream
+  uint64_t hellos_sequence_ = 0;                 // batch that must go before states
   std::map<uint64_t, uint32_t> steps_in_batch_;  // of batches in flight
   v1::Batch batch_;
   std::string payload_;
@@ -204,8 +206,8 @@ void EngineClient::Connection::Run() {
     std::unique_lock lock(mutex_);
     spool_empty_ = spool_->empty();
     counters_.spool_bytes = spool_->bytes();
-    const bool more_to_send =
-        link_ == Link::kUp && spool_->HasAfter(sent_) && steps_in_batch_.size() < kMaxBatchesInFlight;
+    const bool more_to_send = link_ == Link::kUp && spool_->HasAfter(sent_) &&
+                              steps_in_batch_.size() < kMaxBatchesInFlight;
     const bool news = stop_ || stream_broken_ || more_to_send || !pending_hellos_.empty() ||
                       acknowledged_by_engine_ > spool_->acknowledged() ||
                       (link_ == Link::kUp && !states_.empty() && sent_ >= hellos_sequence_);
@@ -294,8 +296,8 @@ void EngineClient::Connection::CountLost() {
     const bool readable = lost.ParseFromString(payload);
     const std::lock_guard lock(mutex_);
     // Of a damaged batch only its existence is known.
-    counters_.steps_lost += readable && !payload.empty() ? static_cast<uint64_t>(lost.steps_size())
-                                                         : 1;
+    counters_.steps_lost +=
+        readable && !payload.empty() ? static_cast<uint64_t>(lost.steps_size()) : 1;
   }
 }
 
@@ -307,15 +309,16 @@ void EngineClient::Connection::DriveLink() {
       const std::lock_guard lock(mutex_);
       broken = stream_broken_;
     }
-    const bool stalled = !steps_in_batch_.empty() &&
-                         now - last_acknowledgement_ > milliseconds(options_.stall_ms);
+    const bool stalled =
+        !steps_in_batch_.empty() && now - last_acknowledgement_ > milliseconds(options_.stall_ms);
     if (broken) CloseStream("the engine closed the connection");
     if (!broken && stalled) CloseStream("the engine does not acknowledge");
     return;
   }
   if (link_ == Link::kDown && now >= next_attempt_) BeginConnect();
   if (link_ == Link::kConnecting) {
-    // Waiting here and not on `wake_`: a channel makes progress only while some thread waits in gRPC.
+    // Waiting here and not on `wake_`: a channel makes progress only while some thread waits in
+    // gRPC.
     grpc_connectivity_state state = channel_->GetState(true);
     if (state != GRPC_CHANNEL_READY &&
         channel_->WaitForStateChange(state, std::chrono::system_clock::now() + kConnectPoll)) {
@@ -334,8 +337,8 @@ void EngineClient::Connection::BeginConnect() {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
-  channel_ = grpc::CreateCustomChannel(options_.address, grpc::InsecureChannelCredentials(),
-                                       arguments);
+  channel_ =
+      grpc::CreateCustomChannel(options_.address, grpc::InsecureChannelCredentials(), arguments);
   connect_deadline_ = Clock::now() + kConnectTimeout;
   link_ = Link::kConnecting;
 }

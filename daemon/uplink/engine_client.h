@@ -13,11 +13,11 @@
 
 // Carries what the daemon found out to the engine, in order and exactly once.
 //
-// Steps and hellos are collected into batches (at most one per batch_ms), written to the spool, made
-// durable, then sent; they are sent again after every reconnect until the engine acknowledges them.
-// States are not durable: of each rank the latest waits, and is sent once there is a connection. A
-// lost connection is retried after 0.2 to 5 s, with jitter. After each reconnect the hellos of all
-// live ranks go out in a batch before any state.
+// Steps and hellos are collected into batches (at most one per batch_ms), written to the spool,
+// made durable, then sent; they are sent again after every reconnect until the engine acknowledges
+// them. States are not durable: of each rank the latest waits, and is sent once there is a
+// connection. A lost connection is retried after 0.2 to 5 s, with jitter. After each reconnect the
+// hellos of all live ranks go out in a batch before any state.
 //
 // All functions may be called from any thread and none waits for the network, except Stop. When the
 // engine is away for long the spool drops its oldest batches; they are counted.

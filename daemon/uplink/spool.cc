@@ -216,8 +216,8 @@ Status Spool::BeginFile() {
   char name[40];
   std::snprintf(name, sizeof(name), "%020" PRIu64 "%s", next_sequence_, kSuffix);
   const bool reuse = !files_.empty() && files_.back().path == name;
-  write_fd_ = openat(directory_fd_, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW,
-                     0600);
+  write_fd_ =
+      openat(directory_fd_, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (write_fd_ < 0) return ErrnoStatus(std::string("cannot make ") + name);
   if (!reuse) files_.push_back({name, next_sequence_, next_sequence_ - 1, 0});
   return SyncDirectory();

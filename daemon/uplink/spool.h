@@ -19,8 +19,8 @@
 // follows is removed and counted. Sequences count 1, 2, 3 ... across restarts and are never given
 // twice, even when every file has been removed: the newest file's name keeps the next one.
 // Append writes; Sync makes durable. When the limit is reached, or the disk is full, the oldest
-// file goes, and its records are counted as lost. Holds a lock on the directory: one user at a time.
-// Not thread-safe.
+// file goes, and its records are counted as lost. Holds a lock on the directory: one user at a
+// time. Not thread-safe.
 namespace flare::daemon {
 
 class Spool {

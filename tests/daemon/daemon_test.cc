@@ -126,9 +126,8 @@ TEST_F(DaemonTest, KilledOwnerIsReportedDeadAndItsSegmentRemoved) {
   auto daemon = MustStart();
   ASSERT_TRUE(engine_.WaitFor([&] { return engine_.states_.contains(77); }));
   owner.End();
-  ASSERT_TRUE(engine_.WaitFor([&] {
-    return engine_.states_[77].process().life() == v1::ProcessState::LIFE_DIED;
-  }));
+  ASSERT_TRUE(engine_.WaitFor(
+      [&] { return engine_.states_[77].process().life() == v1::ProcessState::LIFE_DIED; }));
   EXPECT_TRUE(Eventually([&] { return !std::filesystem::exists(fixture.path()); }));
   EXPECT_EQ(engine_.StepCount(), 3u);
 }
@@ -143,9 +142,8 @@ TEST_F(DaemonTest, OwnerThatReachedExitIsReportedWithItsStatusAndException) {
   fixture.header()->exit_code.store(1);
   fixture.header()->phase.store(static_cast<uint32_t>(ProcessPhase::kExited));
   owner.End();
-  ASSERT_TRUE(engine_.WaitFor([&] {
-    return engine_.states_[77].process().life() == v1::ProcessState::LIFE_EXITED;
-  }));
+  ASSERT_TRUE(engine_.WaitFor(
+      [&] { return engine_.states_[77].process().life() == v1::ProcessState::LIFE_EXITED; }));
   daemon->Stop();
   EXPECT_EQ(engine_.states_[77].process().exit_code(), 1);
   EXPECT_EQ(engine_.states_[77].process().exception_type(), "ValueError");
@@ -158,12 +156,10 @@ TEST_F(DaemonTest, StoppedOwnerIsReportedStoppedAndAlive) {
   SegmentFixture fixture(segments_, OwnedBy(owner));
   auto daemon = MustStart();
   owner.Kill(SIGSTOP);
-  ASSERT_TRUE(
-      engine_.WaitFor([&] { return engine_.states_[77].process().run_state() == "T"; }));
+  ASSERT_TRUE(engine_.WaitFor([&] { return engine_.states_[77].process().run_state() == "T"; }));
   EXPECT_EQ(engine_.states_[77].process().life(), v1::ProcessState::LIFE_RUNNING);
   owner.Kill(SIGCONT);
-  EXPECT_TRUE(
-      engine_.WaitFor([&] { return engine_.states_[77].process().run_state() == "S"; }));
+  EXPECT_TRUE(engine_.WaitFor([&] { return engine_.states_[77].process().run_state() == "S"; }));
 }
 
 TEST_F(DaemonTest, PidUsedAgainByAnotherProcessIsNotTheOwner) {
@@ -171,9 +167,8 @@ TEST_F(DaemonTest, PidUsedAgainByAnotherProcessIsNotTheOwner) {
   settings.start_clock_ticks += 1;
   SegmentFixture fixture(segments_, settings);
   auto daemon = MustStart();
-  ASSERT_TRUE(engine_.WaitFor([&] {
-    return engine_.states_[77].process().life() == v1::ProcessState::LIFE_DIED;
-  }));
+  ASSERT_TRUE(engine_.WaitFor(
+      [&] { return engine_.states_[77].process().life() == v1::ProcessState::LIFE_DIED; }));
 }
 
 TEST_F(DaemonTest, ProgramReplacedByExecEndsWithoutBlame) {

@@ -148,7 +148,7 @@ TEST_F(SegmentReaderTest, OpenCallsOfLiveThreadsAreListedAndTornOnesAreNot) {
     slot->open[d].sequence = static_cast<uint64_t>(d);
     slot->open[d].operation = static_cast<Operation>(200);
   }
-  slot->open[1].version.store(7);                       // being written
+  slot->open[1].version.store(7);                   // being written
   slot->open[2].kind = static_cast<EventKind>(99);  // impossible
   auto calls = MustOpen(fixture)->ReadOpenCalls();
   ASSERT_TRUE(calls.ok());
@@ -203,7 +203,7 @@ TEST_F(SegmentReaderTest, LockOfAnotherProcessIsSeenWithItsPid) {
   const pid_t child = fork();
   if (child == 0) {
     const int fd = open(fixture.path().c_str(), O_RDWR);
-    struct flock lock{};
+    struct flock lock {};
     lock.l_type = F_WRLCK;
     lock.l_whence = SEEK_SET;
     lock.l_len = 1;

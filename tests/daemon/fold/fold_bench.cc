@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many events per second of CPU time one core drains and folds, beside a std::mutex and
-// std::queue that carry as many events, without contention, and fold nothing. Prints both and their ratio.
+// std::queue that carry as many events, without contention, and fold nothing. Prints both and their
+// ratio.
 //
 //   build/tests/fold_bench [million events]
 #include <algorithm>
@@ -78,8 +79,9 @@ double FoldRate(uint64_t total) {
     events.clear();
     rings.Drain(&events);
     steps.clear();
-    folder.Fold({now.ticks, 1, true, false}, events, &clock,
-                [&](uint32_t id) -> const std::string& { return segment.value()->Name(id); }, &steps);
+    folder.Fold(
+        {now.ticks, 1, true, false}, events, &clock,
+        [&](uint32_t id) -> const std::string& { return segment.value()->Name(id); }, &steps);
     seconds += CpuSeconds() - start;
     for (const auto& s : steps) bytes += s.ByteSizeLong();
   }

@@ -16,7 +16,8 @@ uint64_t At(uint64_t ms) { return kEpoch + ms * kMs; }
 
 class StepFolderTest : public ::testing::Test {
  protected:
-  static Event Collective(uint64_t sequence, uint64_t start_ms, uint64_t end_ms, uint64_t comm = 5) {
+  static Event Collective(uint64_t sequence, uint64_t start_ms, uint64_t end_ms,
+                          uint64_t comm = 5) {
     Event event{};
     event.kind = EventKind::kCollective;
     event.operation = Operation::kAllReduce;
@@ -47,8 +48,9 @@ class StepFolderTest : public ::testing::Test {
                                  bool complete = true, bool last = false) {
     clock_.Update({At(now_ms), At(now_ms), At(now_ms)});
     std::vector<v1::RankStep> steps;
-    folder_.Fold({At(now_ms), cpu_ms * kMs, complete, last}, events, &clock_,
-                 [this](uint32_t) -> const std::string& { return name_; }, &steps);
+    folder_.Fold(
+        {At(now_ms), cpu_ms * kMs, complete, last}, events, &clock_,
+        [this](uint32_t) -> const std::string& { return name_; }, &steps);
     return steps;
   }
 
@@ -143,10 +145,13 @@ TEST_F(StepFolderTest, SignatureDoesNotDependOnTheOrderOfCompletionButOnTheCalls
     for (const Event& event : events) sums.Add(event);
     v1::RankStep step;
     const TickClock clock(TickSource::kMonotonicNs, {}, {});
-    sums.Finish(0, ~0ull, clock, [](uint32_t) -> const std::string& {
-      static const std::string none;
-      return none;
-    }, &step);
+    sums.Finish(
+        0, ~0ull, clock,
+        [](uint32_t) -> const std::string& {
+          static const std::string none;
+          return none;
+        },
+        &step);
     return step.communicators(0).signature_hash();
   };
   const uint64_t hash = hash_of({Collective(0, 1, 2), Collective(1, 1, 3)});
@@ -161,15 +166,16 @@ TEST_F(StepFolderTest, SignatureDoesNotDependOnTheOrderOfCompletionButOnTheCalls
 }
 
 TEST_F(StepFolderTest, SignatureIsFnv1aOverTheDocumentedBytes) {
-  // Computed once by an independent program over 22 bytes: sequence 1, all-reduce, float32, 400, -1.
+  // Computed once by an independent program over 22 bytes: sequence 1, all-reduce, float32, 400,
+  // -1.
   SignatureHash hash;
   hash.Add(1, Operation::kAllReduce, DataType::kFloat32, 400, -1, 0);
   EXPECT_EQ(hash.value(), 0x8f3967d7feb4b9ffull);
 }
 
 TEST_F(StepFolderTest, PhasesAreSummedByKindAndUserCallsByName) {
-  Poll(50, {Span(EventKind::kGc, 1, 2), Span(EventKind::kGc, 4, 7), Span(EventKind::kUserCall, 1, 9, 3),
-            Step(0, 10)});
+  Poll(50, {Span(EventKind::kGc, 1, 2), Span(EventKind::kGc, 4, 7),
+            Span(EventKind::kUserCall, 1, 9, 3), Step(0, 10)});
   const auto steps = Poll(60, {});
   ASSERT_EQ(steps[0].phases_size(), 2);
   EXPECT_EQ(steps[0].phases(0).kind(), v1::CALL_KIND_GC);
@@ -182,8 +188,8 @@ TEST_F(StepFolderTest, PhasesAreSummedByKindAndUserCallsByName) {
 
 TEST_F(StepFolderTest, CpuTimeIsTakenAtTheBoundaries) {
   Poll(0, {}, 100);
-  Poll(20, {Step(0, 10)}, 120);   // 110 at the boundary
-  Poll(40, {Step(1, 35)}, 160);   // 150 at the boundary
+  Poll(20, {Step(0, 10)}, 120);  // 110 at the boundary
+  Poll(40, {Step(1, 35)}, 160);  // 150 at the boundary
   const auto steps = Poll(50, {}, 170);
   ASSERT_EQ(steps.size(), 1u);
   EXPECT_EQ(steps[0].cpu_ns(), 40 * kMs);

@@ -35,9 +35,9 @@ class FakeEngine : public v1::Ingest::Service {
     server_.reset();
   }
 
-  grpc::Status Stream(grpc::ServerContext*,
-                      grpc::ServerReaderWriter<v1::EngineMessage, v1::DaemonMessage>* stream)
-      override {
+  grpc::Status Stream(
+      grpc::ServerContext*,
+      grpc::ServerReaderWriter<v1::EngineMessage, v1::DaemonMessage>* stream) override {
     v1::DaemonMessage message;
     {
       const std::lock_guard lock(mutex_);
@@ -69,13 +69,13 @@ class FakeEngine : public v1::Ingest::Service {
 
   // Below: read under WaitFor, or when no stream is open.
   std::vector<v1::DaemonHello> hellos_;
-  std::map<uint64_t, v1::Batch> batches_;   // each sequence once, as a real engine keeps them
-  uint64_t repeated_ = 0;                   // batches that came again
-  bool repeated_differ_ = false;            // ... with another content
+  std::map<uint64_t, v1::Batch> batches_;  // each sequence once, as a real engine keeps them
+  uint64_t repeated_ = 0;                  // batches that came again
+  bool repeated_differ_ = false;           // ... with another content
   std::map<uint64_t, v1::RankState> states_;
   std::vector<v1::RankState> all_states_;
   uint64_t streams_ended_ = 0;
-  std::string order_;                       // of this stream: h hello, b batch, s states
+  std::string order_;  // of this stream: h hello, b batch, s states
 
   size_t StepCount() const {
     size_t count = 0;

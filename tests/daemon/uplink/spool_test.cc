@@ -101,7 +101,8 @@ TEST_F(SpoolTest, CutAtAnyByteKeepsEveryWholeRecordBeforeTheCut) {
     auto spool = MustOpen(copy);
     const auto whole = std::count_if(ends.begin(), ends.end(), [&](size_t e) { return e <= cut; });
     ASSERT_EQ(Contents(spool.get()).size(), static_cast<size_t>(whole)) << "cut at " << cut;
-    ASSERT_EQ(spool->damaged_bytes(), cut - (whole == 0 ? 0 : ends[static_cast<size_t>(whole) - 1]));
+    ASSERT_EQ(spool->damaged_bytes(),
+              cut - (whole == 0 ? 0 : ends[static_cast<size_t>(whole) - 1]));
     ASSERT_EQ(spool->Append("next").value(), static_cast<uint64_t>(whole) + 1);
   }
 }
