@@ -14,12 +14,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Longest matching prefix decides. library.cc wires the parts of libflare together, so it is free.
 MAY_INCLUDE = {
     "libflare/core": [],
+    # "libflare/" stands for the recorder layer: the files directly in that folder.
     "libflare/": ["libflare/core", "libflare/"],
     "libflare/library.cc": ["libflare"],
-    "libflare/hooks": ["libflare/core", "libflare/timing", "libflare/recorder.h",
-                       "libflare/tensor_layout.h", "libflare/config.h", "libflare/flare.h"],
-    "libflare/python": ["libflare/core", "libflare/recorder.h", "libflare/tensor_layout.h",
-                        "libflare/config.h", "libflare/dynamic_linker.h"],
+    "libflare/hooks": ["libflare/core", "libflare/timing", "libflare/"],
+    "libflare/python": ["libflare/core", "libflare/"],
     "daemon": ["libflare/core", "flare/v1"],
     "diag/model": ["libflare/core"],
     "diag/metrics": ["libflare/core", "diag/model"],
@@ -86,7 +85,7 @@ class IncludeDirectionTest(unittest.TestCase):
                            for a in allowed)
                 if not (same_folder or fits):
                     wrong.append(f"{name}:{number} includes {header}")
-        self.assertEqual(wrong, [])
+        self.assertEqual([], wrong, "\n" + "\n".join(wrong))
 
     def test_outside_headers_are_used_only_where_the_table_says(self):
         wrong = []
@@ -95,18 +94,18 @@ class IncludeDirectionTest(unittest.TestCase):
                 for pattern, folders in OUTSIDE.items():
                     if re.match(pattern, header) and not name.startswith(tuple(folders)):
                         wrong.append(f"{name}:{number} includes {header}")
-        self.assertEqual(wrong, [])
+        self.assertEqual([], wrong, "\n" + "\n".join(wrong))
 
     def test_metrics_and_detectors_do_no_input_or_output(self):
         wrong = [f"{name}:{number} includes {header}"
                  for name, path in sources() if name.startswith(tuple(PURE))
                  for number, header in includes(path) if IMPURE_HEADERS.match(header)]
-        self.assertEqual(wrong, [])
+        self.assertEqual([], wrong, "\n" + "\n".join(wrong))
 
     def test_includes_start_at_the_root(self):
         wrong = [f"{name}:{number} includes {header}" for name, path in sources()
                  for number, header in includes(path) if header.startswith((".", ".."))]
-        self.assertEqual(wrong, [])
+        self.assertEqual([], wrong, "\n" + "\n".join(wrong))
 
     def test_every_source_is_covered(self):
         names = [name for name, _ in sources()]
