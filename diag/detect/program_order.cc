@@ -45,11 +45,11 @@ std::vector<Launch> LaunchesOf(const RankRecord& record) {
   return launches;
 }
 
-// Index of the call after the latest earlier place where the last `kContext` calls before `end`
-// came in the same row.
-std::optional<size_t> PatternAfter(const std::vector<Launch>& launches, size_t end) {
+// Index of the call after the latest place, before `limit`, where the last `kContext` calls before
+// `end` came in the same row.
+std::optional<size_t> PatternAfter(const std::vector<Launch>& launches, size_t end, size_t limit) {
   if (end < 2 * kContext) return std::nullopt;
-  for (size_t next = end - 1; next >= kContext; --next) {
+  for (size_t next = limit - 1; next >= kContext; --next) {
     bool same = true;
     for (size_t i = 1; i <= kContext && same; ++i) {
       same = Same(launches[next - i], launches[end - i]);
@@ -89,13 +89,34 @@ struct Deviation {
   Launch made;
   bool skipped = false;
   double pause_ms = 0;        // before the call it made
-  double pause_skip_ms = 0;   // as it would be after the skipped call
+  double pause_skip_ms = -1;  // as it would be after the skipped call, negative unknown
   double pause_order_ms = 0;  // as it would be in the skipped call's stead
 };
 
 double PauseMs(const Launch& from, const Launch& to) {
   const uint64_t a = from.call.launched_unix_ns, b = to.call.launched_unix_ns;
   return b > a ? static_cast<double>(b - a) * 1e-6 : 0;
+}
+
+// The pauses that the two explanations predict, told from every earlier step: the shortest that ever
+// came after the skipped call, the longest that came before it. One step alone may have been hit by
+// a busy machine.
+void PredictPauses(const std::vector<Launch>& launches, size_t tail, size_t latest,
+                   Deviation* deviation) {
+  for (std::optional<size_t> next = latest; next; next = PatternAfter(launches, tail, *next)) {
+    if (!Same(launches[*next], deviation->expected)) continue;
+    for (size_t ahead = *next + 1; ahead < std::min(tail, *next + kFarthest); ++ahead) {
+      if (!Same(launches[ahead], launches[tail])) continue;
+      const double after_skip = PauseMs(launches[*next - 1], launches[ahead]);
+      if (deviation->pause_skip_ms < 0 || after_skip < deviation->pause_skip_ms) {
+        deviation->pause_skip_ms = after_skip;
+      }
+      deviation->pause_order_ms =
+          std::max(deviation->pause_order_ms, PauseMs(launches[*next - 1], launches[*next]));
+      break;
+    }
+    if (*next <= kContext) break;
+  }
 }
 
 // How a rank leaves its own pattern; nothing when it does not, or has none.
@@ -105,23 +126,18 @@ std::optional<Deviation> DeviationOf(const JobView& view, Rank rank, const std::
   const size_t tail = TailOf(view, launches, rank, cycle);
   *has_pattern = false;
   if (tail == launches.size()) return std::nullopt;
-  const std::optional<size_t> next = PatternAfter(launches, tail);
+  const std::optional<size_t> next = PatternAfter(launches, tail, tail);
   if (!next) return std::nullopt;
   *has_pattern = true;
   if (Same(launches[*next], launches[tail])) return std::nullopt;
   Deviation deviation{rank, launches[*next], launches[tail]};
-  for (size_t ahead = *next + 1; ahead < std::min(tail, *next + kFarthest); ++ahead) {
-    if (!Same(launches[ahead], launches[tail])) continue;
-    deviation.pause_ms = PauseMs(launches[tail - 1], launches[tail]);
-    deviation.pause_skip_ms = PauseMs(launches[*next - 1], launches[ahead]);
-    deviation.pause_order_ms = PauseMs(launches[*next - 1], launches[*next]);
-    const bool clear = deviation.pause_skip_ms > kClearRatio * deviation.pause_order_ms &&
-                       deviation.pause_skip_ms > deviation.pause_order_ms + kClearPauseNs * 1e-6;
-    // Nearer, by ratio, to the pause of a skip than to that of an exchange.
-    deviation.skipped = clear && deviation.pause_ms * deviation.pause_ms >
-                                     deviation.pause_skip_ms * deviation.pause_order_ms;
-    break;
-  }
+  deviation.pause_ms = PauseMs(launches[tail - 1], launches[tail]);
+  PredictPauses(launches, tail, *next, &deviation);
+  const bool clear = deviation.pause_skip_ms > kClearRatio * deviation.pause_order_ms &&
+                     deviation.pause_skip_ms > deviation.pause_order_ms + kClearPauseNs * 1e-6;
+  // Nearer, by ratio, to the pause of a skip than to that of an exchange.
+  deviation.skipped = clear && deviation.pause_ms * deviation.pause_ms >
+                                   deviation.pause_skip_ms * deviation.pause_order_ms;
   return deviation;
 }
 

@@ -266,5 +266,20 @@ TEST(HangCallsTest, TwoGroupsInOppositeOrderAreACycleWithoutSingleCulprit) {
   EXPECT_THAT(v.ranks, ElementsAre(Rank(0), Rank(1), Rank(2)));
 }
 
+// The pauses of the last step, hit by a busy machine, would call this a skip of rank 1.
+TEST(HangCallsTest, OneDelayedStepDoesNotMakeAnOppositeOrderASkip) {
+  constexpr CommId kSecond{0xf0};
+  JobBuilder b(3);
+  b.Group(kMetrics, "metrics", {0, 1, 2}).Group(kSecond, "second", {0, 1, 2});
+  for (uint32_t r = 0; r < 3; ++r) {
+    StepsWithMetrics(b[r], kSecond, 3.0);
+    b[r].Comm(kSecond).recent.back().launched_unix_ns += 40'000'000;
+    for (int i = 3; i >= 0; --i) b[r].Completes(kDefaultGroup, 1, 2.92 + 0.005 * i);
+  }
+  for (uint32_t r : {0u, 2u}) b[r].WaitsIn(kMetrics, AllReduceOf(12, 4), 2.905);
+  b[1].WaitsIn(kSecond, AllReduceOf(12, 4), 2.885);
+  EXPECT_EQ(Only(b).cause, "collective_order_cycle");
+}
+
 }  // namespace
 }  // namespace flare::diag
