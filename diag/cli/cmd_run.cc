@@ -30,18 +30,9 @@ int CannotExecute(const std::string& program, int error) {
   return Fail(name + ": cannot be executed: " + std::strerror(error), kExitNotExecutable);
 }
 
-// Ends the process without waiting for threads that hang or have crashed.
-[[noreturn]] void Abandon(const std::string& run_dir, const std::string& segments,
-                          int exit_status) {
-  RemoveTree(run_dir);
-  if (!segments.empty()) RemoveTree(segments);
-  _exit(exit_status);
-}
-
 int RunObserved(const RunOptions& options, RunPlan plan, pid_t command, SignalWitness* witness,
                 ReportFile* report_file, RunConsole* console) {
-  const std::string run_dir = plan.run_dir;
-  const std::string segments = plan.segments ? plan.segments->path() : "";
+  const RunTraces traces = TracesOf(plan);
   const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   InstallCrashGuard(wake_fd);
   auto observer =
@@ -54,10 +45,11 @@ int RunObserved(const RunOptions& options, RunPlan plan, pid_t command, SignalWi
   }
   if (!observer->done() || ThreadHasCrashed()) {
     console->HideProgress();
-    Abandon(run_dir, segments, exit_status);
+    RemoveTraces(traces);
+    _exit(exit_status);  // not waiting for threads that hang or have crashed
   }
   observer.reset();
-  RemoveTree(run_dir);
+  RemoveTraces(traces);
   return exit_status;
 }
 
@@ -93,7 +85,7 @@ int Run(RunOptions options) {
       StartCommand(options.command, plan.ok() ? plan->variables : std::vector<Variable>());
   if (!command.ok()) return Fail("run: " + command.status().message());
   if (command->exec_errno != 0) {
-    if (plan.ok()) RemoveTree(plan->run_dir);
+    if (plan.ok()) RemoveTraces(TracesOf(*plan));
     return CannotExecute(options.command[0], command->exec_errno);
   }
   Result<SignalWitness> started = SignalWitness::Start();

@@ -117,6 +117,7 @@ std::vector<Endpoint> RunningEndpoints(const std::string& state_dir) {
     const std::optional<Record> record = ReadRecord(path);
     if (!record) continue;
     if (record->stale) {
+      RemoveSocket(record->endpoint.engine);
       RemoveTree(run_dir);
     } else {
       running.push_back(record->endpoint);

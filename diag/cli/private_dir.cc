@@ -97,6 +97,13 @@ Result<std::string> SocketPath(const std::string& run_dir, const std::string& na
   return last;
 }
 
+void RemoveSocket(const std::string& address) {
+  if (!address.starts_with("unix:/") || !address.ends_with(kSocketName)) return;
+  const std::string path = address.substr(std::strlen("unix:"));
+  unlink(path.c_str());
+  rmdir(path.substr(0, path.rfind('/')).c_str());
+}
+
 bool StandaloneDaemonServes(const std::string& segment_dir) {
   const int fd = open((segment_dir + "/flared.lock").c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return false;

@@ -33,6 +33,9 @@ std::vector<std::string> RunDirs(const std::string& state_dir);
 // `run_dir`, else in $XDG_RUNTIME_DIR, else in /tmp. Its folder is made.
 Result<std::string> SocketPath(const std::string& run_dir, const std::string& name);
 
+// Removes such a socket, given as unix:PATH, and its folder when nothing else is in it.
+void RemoveSocket(const std::string& address);
+
 // A standalone flared holds the lock of this segment folder.
 bool StandaloneDaemonServes(const std::string& segment_dir);
 

@@ -29,9 +29,11 @@ Status PlanFolders(const RunOptions& options, RunPlan* plan) {
   plan->run_dir = RunDir(options.state_dir, FolderName(plan->job));
   const Status usual = MakePrivateDir(plan->run_dir);
   if (usual.ok()) return usual;
-  plan->state_dir = "/tmp/flare-" + std::to_string(geteuid());
+  const std::string mine = "/tmp/flare-" + std::to_string(geteuid());
+  plan->state_dir = mine + "/state";
   plan->run_dir = RunDir(plan->state_dir, FolderName(plan->job));
-  Status status = MakePrivateDir(plan->state_dir);
+  Status status = MakePrivateDir(mine);
+  if (status.ok()) status = MakePrivateDir(plan->state_dir);
   if (status.ok()) status = MakePrivateDir(plan->run_dir);
   if (!status.ok()) return status;
   plan->notes.push_back("cannot write " + usual.message() + "; later use --state " +
@@ -91,6 +93,17 @@ Result<RunPlan> PlanRun(const RunOptions& options, const std::string& job,
   if (Status status = PlanEngine(options, &plan); !status.ok()) return status;
   if (Status status = PlanDaemon(&plan); !status.ok()) return status;
   return plan;
+}
+
+void RemoveTraces(const RunTraces& traces) {
+  RemoveTree(traces.run_dir);
+  RemoveSocket(traces.socket);
+  if (!traces.segments.empty()) RemoveTree(traces.segments);
+}
+
+RunTraces TracesOf(const RunPlan& plan) {
+  return {plan.run_dir, plan.embed_engine ? plan.engine : "",
+          plan.segments ? plan.segments->path() : ""};
 }
 
 }  // namespace flare::cli

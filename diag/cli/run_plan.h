@@ -42,4 +42,13 @@ std::string ChooseJobId(const std::string& name);
 // An error says why the command must run without FLARE; it then must run all the same.
 Result<RunPlan> PlanRun(const RunOptions& options, const std::string& job, const std::string& name);
 
+// What a run leaves on this machine while it lasts; everything goes at its end.
+struct RunTraces {
+  std::string run_dir;
+  std::string socket;
+  std::string segments;
+};
+RunTraces TracesOf(const RunPlan& plan);
+void RemoveTraces(const RunTraces& traces);
+
 }  // namespace flare::cli

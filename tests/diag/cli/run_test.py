@@ -3,11 +3,13 @@
 import ctypes
 import json
 import os
+import pathlib
 import pty
 import select
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 
 import pytest
@@ -156,6 +158,24 @@ def test_command_gets_a_job_and_a_private_folder_that_goes(flare):
     assert mode == "700"
     assert not os.path.exists(folder)
     assert not any((flare.state / "flare" / "runs").iterdir())
+
+
+def test_socket_that_had_to_move_goes_too(flare, tmp_path):
+    """A deep state folder leaves no room for a socket's name; its stand-in must not stay behind."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as runtime:
+        flare.env["XDG_RUNTIME_DIR"] = runtime
+        state = tmp_path / ("d" * 100)
+        script = "echo $FLARE_JOB; read x; exit 0"
+        process = flare.start("run", "-q", "--state", state, "--", "sh", "-c", script,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        job = process.stdout.readline().decode().strip()
+        folder = pathlib.Path(runtime, f"flare-{os.getuid()}")
+        wait_for(lambda: list(folder.glob(f"{job}.*/engine.sock")), "the socket")
+        process.stdin.close()
+        assert process.wait() == 0
+        assert list(folder.iterdir()) == []
+        assert flare("run", "-q", "--state", state, "--", "no-such-command-x").returncode == 127
+        assert list(folder.iterdir()) == []
 
 
 TRAP = ("import os, signal, sys, time\n"
