@@ -17,7 +17,7 @@ JOBS = {
                                  "--fault", "loop,step=20,arg=5", "--fault", "fifo,step=24,arg=5",
                                  "--fault", "deadlock,step=28,arg=5", "--fault", "pause,step=32,arg=5",
                                  "--fault", "data_stall,step=40,arg=6"], 0),
-    "uneven_steps": (3, ["--steps", 120, "--fault", "uneven,rank=-1,step=5"], 0),
+    "uneven_steps": (3, ["--steps", 80, "--fault", "uneven,rank=-1,step=5"], 0),
     "evaluation_on_rank_0": (2, ["--steps", 60, "--fault", "eval,rank=0,step=30,arg=20"], 0),
     "checkpoint_on_rank_0": (2, ["--steps", 60, "--fault", "checkpoint,rank=0,step=30,arg=20"], 0),
     "accumulation_and_own_groups": (3, ["--steps", 80, "--accumulate", 4, "--pairs",
