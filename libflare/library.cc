@@ -25,7 +25,7 @@ __attribute__((constructor)) void Load() {
   ReadConfig(environ, geteuid(), static_cast<int>(syscall(SYS_getppid)), &config);
   if (config.disabled) return;
   if (config.source != RankSource::kNone && !PrepareGate()) return;
-  if (config.source == RankSource::kForced) EnsureAwake();
+  if (config.source == RankSource::kForced) EnsureAwake(WakeReason::kLoad);
 #ifdef FLARE_WITH_PYTHON
   if (config.source != RankSource::kNone) python::StartPython();
 #endif

@@ -74,8 +74,9 @@ CommSlot* OpenCommunicator(uint64_t comm, const char* name, uint32_t group_rank,
                            uint32_t group_size);
 
 // Why to wake. An import alone does not wake a process whose rank comes from a scheduler only: it may
-// be a launcher such as torchrun, which imports the framework too and is no rank.
-enum class WakeReason : uint8_t { kImport = 0, kCall = 1 };
+// be a launcher such as torchrun, which imports the framework too and is no rank. kLoad: before main,
+// when forced; the program's view of its signals is then left alone until the first record.
+enum class WakeReason : uint8_t { kImport = 0, kCall = 1, kLoad = 2 };
 
 // Makes the segment when this process is a rank and has none yet. Slow, idempotent, thread-safe.
 // False when the process is not to be woken or the segment could not be made.

@@ -214,6 +214,7 @@ bool EnsureAwake(WakeReason reason) {
   }
   const char* refusal = Wake();
   if (refusal != nullptr) DebugLog("stays inert: ", refusal);
+  if (refusal == nullptr && reason != WakeReason::kLoad) EnsureBusGuard();
   g_wake_state.store(refusal == nullptr ? kAwake : kRefused, std::memory_order_release);
   return refusal == nullptr;
 }
