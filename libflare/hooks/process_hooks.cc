@@ -5,7 +5,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "libflare/bus_guard.h"
 #include "libflare/glibc_compat.h"
 #include "libflare/recorder_state.h"
 
@@ -33,7 +32,6 @@ void Find(const char* name, Function* function) {
 
 void RecordExit(int status) {
   if (!IsRecording() || !OwnsSegment()) return;
-  EnsureBusGuard();
   Header()->exit_code.store(status & 0xff, std::memory_order_relaxed);
   Header()->phase.store(static_cast<uint32_t>(ProcessPhase::kExited), std::memory_order_release);
 }
@@ -49,7 +47,6 @@ class ExecMark {
  private:
   void Set(ProcessPhase phase) {
     if (!marked_) return;
-    EnsureBusGuard();
     Header()->phase.store(static_cast<uint32_t>(phase), std::memory_order_release);
   }
   bool marked_;
