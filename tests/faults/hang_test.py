@@ -59,8 +59,11 @@ def test_names_the_culprit_in_time(scenario, start_job, note):
 
     version, finding = run.wait_for_finding(names_it, FINDING_S + 10)
     note(cause=finding["cause"], state=finding["state"], seconds=round(version.t - struck, 2))
-    assert (finding["class"], finding["team"], finding["state"]) == \
-        (scenario.finding_class, scenario.team, scenario.state), harness.brief(finding)
+    assert (finding["class"], finding["team"]) == (scenario.finding_class, scenario.team), \
+        harness.brief(finding)
+    # A job that ends by the fault may be over before the next look: its end settles an open finding.
+    settled = {"resolved"} if scenario.finding_class == "error" else set()
+    assert finding["state"] in {scenario.state} | settled, harness.brief(finding)
     assert version.t - struck <= FINDING_S
     assert finding["summary"] and finding["action"] and finding["evidence"]
 
