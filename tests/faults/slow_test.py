@@ -25,7 +25,9 @@ def test_names_the_slow_rank_in_time(name, start_job, note):
          summary=finding["summary"])
     assert (finding["cause"], finding["team"]) == (cause, team), harness.brief(finding)
     assert version.t - struck <= FINDING_S
-    assert not [f for f in run.all_findings(version.t) if f["ranks"] != [1]], run.all_findings()
+    # A suspicion may come and go: on a shared machine a neighbour's load slows a rank for a while.
+    assert not [f for f in run.all_findings(version.t)
+                if f["ranks"] != [1] and f["state"] == "open"], run.all_findings()
     run.kill_ranks()
     run.wait(60)
     run.assert_nothing_left()
