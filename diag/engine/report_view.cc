@@ -4,42 +4,13 @@
 #include <algorithm>
 #include <set>
 
+#include "diag/detect/words.h"
 #include "diag/report/plain_text.h"
 
 namespace flare::diag {
 namespace {
 
 constexpr size_t kRecentSteps = 32;
-
-const char* OperationWords(Operation operation) {
-  switch (operation) {
-    case Operation::kUnknown:
-      return "collective";
-    case Operation::kAllReduce:
-      return "all-reduce";
-    case Operation::kBroadcast:
-      return "broadcast";
-    case Operation::kReduce:
-      return "reduce";
-    case Operation::kAllGather:
-      return "all-gather";
-    case Operation::kReduceScatter:
-      return "reduce-scatter";
-    case Operation::kGather:
-      return "gather";
-    case Operation::kScatter:
-      return "scatter";
-    case Operation::kAllToAll:
-      return "all-to-all";
-    case Operation::kBarrier:
-      return "barrier";
-    case Operation::kSend:
-      return "send";
-    case Operation::kRecv:
-      return "receive";
-  }
-  return "collective";
-}
 
 const char* CallWords(EventKind kind) {
   switch (kind) {
@@ -81,7 +52,7 @@ std::string CommunicatorName(const RankState& state, CommId id) {
 std::string CallInWords(const OpenCall& call, const RankState& state) {
   std::string out;
   if (call.kind == EventKind::kCollective) {
-    out = OperationWords(call.operation) + (" " + std::to_string(call.sequence));
+    out = OperationText(call.operation) + (" " + std::to_string(call.sequence));
   } else {
     out = CallWords(call.kind);
   }
