@@ -10,9 +10,9 @@
 // lives.
 namespace flare {
 
-// Puts the handler in unless that was done. Called at waking; where that is before main, at the first
-// write to the segment after it: a program that looks at its dispositions when it starts finds them
-// as they were. Restores errno.
+// Puts the handler in unless that was done. Called at waking; where that is before main, at the
+// first write to the segment after it: a program that looks at its dispositions when it starts
+// finds them as they were. Restores errno.
 void EnsureBusGuard();
 
 }  // namespace flare

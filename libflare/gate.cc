@@ -7,8 +7,8 @@
 #include "libflare/recorder_state.h"
 
 // The page that decides whether this process records, and that a forked child sees as zeros.
-extern "C" __attribute__((weak)) int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(),
-                                 void* dso_handle);
+extern "C" __attribute__((weak)) int __register_atfork(void (*prepare)(), void (*parent)(),
+                                                       void (*child)(), void* dso_handle);
 extern "C" __attribute__((visibility("hidden"))) void* __dso_handle;
 
 namespace flare {

@@ -12,15 +12,15 @@
 // Any thread may call any function here at any time, also in a forked child and while the process
 // exits; none of them throws, changes errno, or waits for another process. When the process is not
 // woken, switched off, or a child, they do nothing: begin returns a token that end ignores.
-// BeginCall and EndCall take no lock, allocate nothing and make no system call, except for the first
-// call of a thread, which claims a slot.
+// BeginCall and EndCall take no lock, allocate nothing and make no system call, except for the
+// first call of a thread, which claims a slot.
 namespace flare {
 
 // Where recording goes. Lives on a page that a forked child sees as zeros, so that a child of any
 // kind is switched off by itself.
 struct Gate {
-  std::atomic<uint32_t> armed;   // 1 = segment is valid
-  uint32_t tick_source;          // TickSource
+  std::atomic<uint32_t> armed;  // 1 = segment is valid
+  uint32_t tick_source;         // TickSource
   SegmentHeader* segment;
 };
 
@@ -73,9 +73,9 @@ uint32_t InternName(const char* text);
 CommSlot* OpenCommunicator(uint64_t comm, const char* name, uint32_t group_rank,
                            uint32_t group_size);
 
-// Why to wake. An import alone does not wake a process whose rank comes from a scheduler only: it may
-// be a launcher such as torchrun, which imports the framework too and is no rank. kLoad: before main,
-// when forced; the program's view of its signals is then left alone until the first record.
+// Why to wake. An import alone does not wake a process whose rank comes from a scheduler only: it
+// may be a launcher such as torchrun, which imports the framework too and is no rank. kLoad: before
+// main, when forced; the program's view of its signals is then left alone until the first record.
 enum class WakeReason : uint8_t { kImport = 0, kCall = 1, kLoad = 2 };
 
 // Makes the segment when this process is a rank and has none yet. Slow, idempotent, thread-safe.

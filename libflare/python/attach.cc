@@ -17,8 +17,9 @@
 #include "libflare/recorder_state.h"
 
 // Weak instead of dlsym: a look-up that fails allocates and leaves a dlerror() behind.
-extern "C" __attribute__((weak)) int PySys_AddAuditHook(
-    int (*hook)(const char*, flare::python::Object*, void*), void* data);
+extern "C" __attribute__((weak)) int PySys_AddAuditHook(int (*hook)(const char*,
+                                                                    flare::python::Object*, void*),
+                                                        void* data);
 extern "C" __attribute__((weak)) int Py_IsInitialized();
 
 namespace flare::python {
@@ -190,8 +191,8 @@ bool IsSet(const char* name) {
   return value != nullptr && value[0] != '\0';
 }
 
-// An audit hook added before the interpreter is configured is allocated by malloc and freed, at exit,
-// by the allocator that PYTHONMALLOC or development mode put in: that ends the process.
+// An audit hook added before the interpreter is configured is allocated by malloc and freed, at
+// exit, by the allocator that PYTHONMALLOC or development mode put in: that ends the process.
 bool ChangesRawAllocator() {
   if (IsSet("PYTHONMALLOC") || IsSet("PYTHONDEVMODE")) return true;
   char text[4096];
