@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "diag/model/device.h"
+#include "diag/model/signal.h"
 #include "libflare/core/event.h"
 #include "libflare/core/ids.h"
 
@@ -57,6 +60,7 @@ struct RankStep {
   std::vector<CommunicatorStep> communicators;
   uint32_t events = 0;
   std::vector<DropCount> drops;
+  std::optional<DeviceStep> device;  // absent: no device was seen, or not timed
 };
 
 struct OpenCall {
@@ -100,6 +104,14 @@ struct StackFrame {
   uint32_t line = 0;
 };
 
+// One thread of a process as a dump of stacks shows it.
+struct ThreadStack {
+  uint64_t id = 0;
+  std::string name;
+  std::string state;                // "active", "idle", as the dump says; empty when it does not
+  std::vector<StackFrame> frames;   // innermost first; Python and native as the dump has them
+};
+
 enum class Life : uint8_t { kUnknown = 0, kRunning = 1, kExited = 2, kDied = 3 };
 
 struct ProcessState {
@@ -113,7 +125,8 @@ struct ProcessState {
   std::string syscall;
   std::string syscall_path;
   std::string wait_channel;
-  std::vector<StackFrame> python_stack;  // innermost first
+  std::vector<StackFrame> python_stack;  // of the main thread, innermost first
+  std::vector<ThreadStack> threads;      // from dumps only
   uint64_t major_faults = 0;
 };
 
@@ -172,6 +185,7 @@ struct Job {
   bool ended = false;               // the command ended, or every rank exited
   int32_t exit_status = -1;         // of the command, -1 unknown
   std::map<Rank, RankRecord> ranks; // of the current attempt
+  std::vector<HostSignal> signals;  // in order of time where it is told
 };
 
 }  // namespace flare::diag
