@@ -220,8 +220,9 @@ class XzSource : public Unpacker {
     Take(available() - stream_.avail_in);
     done_ = code == LZMA_STREAM_END;
     if (code == LZMA_OK || code == LZMA_STREAM_END || code == LZMA_BUF_ERROR) return Status::Ok();
-    return Status::Error(code == LZMA_MEMLIMIT_ERROR ? "the xz file needs more than 256 MiB to unpack"
-                                                     : "broken xz data");
+    return Status::Error(code == LZMA_MEMLIMIT_ERROR
+                             ? "the xz file needs more than 256 MiB to unpack"
+                             : "broken xz data");
   }
   bool between_streams() const override { return done_; }
 

@@ -79,8 +79,8 @@ class Check {
   void CheckRank(RankFragment* rank) {
     if (rank->world_size > kMostRanks) rank->world_size = 0;
     diag::RankRecord& record = rank->record;
-    for (std::string* text : {&record.node, &record.framework, &record.python,
-                              &record.library_version}) {
+    for (std::string* text :
+         {&record.node, &record.framework, &record.python, &record.library_version}) {
       Clean(text, kNameBytes);
     }
     if (record.pid < 0 || record.pid > INT32_MAX) record.pid = 0;
@@ -131,9 +131,9 @@ class Check {
   }
 
   void CheckDevice(diag::DeviceStep* device) {
-    for (uint64_t* time : {&device->span_ns, &device->busy_ns, &device->compute_ns,
-                           &device->communication_ns, &device->memory_ns, &device->overlap_ns,
-                           &device->inter_step_ns}) {
+    for (uint64_t* time :
+         {&device->span_ns, &device->busy_ns, &device->compute_ns, &device->communication_ns,
+          &device->memory_ns, &device->overlap_ns, &device->inter_step_ns}) {
       if (*time <= kLongestNs) continue;
       *time = 0;
       ++times_;
@@ -177,8 +177,8 @@ class Check {
   }
 
   void CheckProcess(diag::ProcessState* process) {
-    for (std::string* text : {&process->exception_type, &process->syscall,
-                              &process->wait_channel}) {
+    for (std::string* text :
+         {&process->exception_type, &process->syscall, &process->wait_channel}) {
       Clean(text, kNameBytes);
     }
     Clean(&process->exception_text, kTextBytes);

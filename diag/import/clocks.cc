@@ -11,7 +11,7 @@
 namespace flare::import {
 namespace {
 
-constexpr size_t kSharedToTrust = 3;          // collectives that must agree
+constexpr size_t kSharedToTrust = 3;           // collectives that must agree
 constexpr int64_t kWorthShifting = 1'000'000;  // clocks nearer than this are left alone
 
 using Ends = std::map<std::pair<uint64_t, uint64_t>, uint64_t>;
@@ -109,9 +109,9 @@ class Aligner {
 
   bool Run() {
     if (Fragment* reference = Reference(&files_)) AlignTo(reference);
-    const bool absolute =
-        std::any_of(files_.begin(), files_.end(),
-                    [](const Fragment& f) { return f.absolute_time && LastMoment(f) != 0; });
+    const bool absolute = std::any_of(files_.begin(), files_.end(), [](const Fragment& f) {
+      return f.absolute_time && LastMoment(f) != 0;
+    });
     LayEnds(absolute);
     return absolute;
   }
@@ -138,8 +138,8 @@ class Aligner {
     if (offset.shared < kSharedToTrust) return false;
     if (offset.spread_ns > kPairsNs) {
       notes_.push_back(Name(*file) + ": its collectives do not end with those of the others (" +
-                       Milliseconds(offset.spread_ns) + " apart, " +
-                       std::to_string(offset.shared) + " compared); not compared with them");
+                       Milliseconds(offset.spread_ns) + " apart, " + std::to_string(offset.shared) +
+                       " compared); not compared with them");
       ForgetCommunicators(file);
       return true;
     }
@@ -168,8 +168,7 @@ class Aligner {
     }
     size_t laid = Lay(adrift_, target);
     for (Fragment& file : files_) {
-      const bool with_others =
-          std::find(adrift_.begin(), adrift_.end(), &file) != adrift_.end();
+      const bool with_others = std::find(adrift_.begin(), adrift_.end(), &file) != adrift_.end();
       if (!file.absolute_time && !with_others) laid += Lay({&file}, target);
     }
     if (laid > 1 || (laid > 0 && absolute)) {

@@ -51,8 +51,8 @@ struct Fragment {
   std::string framework;
   std::vector<RankFragment> ranks;
   std::vector<diag::HostSignal> signals;
-  // False: times count from an unknown origin of this file alone, and only differences mean anything.
-  // Zero still means "not told": let such times begin somewhere above it.
+  // False: times count from an unknown origin of this file alone, and only differences mean
+  // anything. Zero still means "not told": let such times begin somewhere above it.
   bool absolute_time = true;
   // What was left out or guessed, as sentences for people: "12 events without duration left out".
   std::vector<std::string> notes;

@@ -24,7 +24,8 @@ std::string BaseName(const std::string& path) { return path.substr(path.rfind('/
 
 uint32_t WorldSize(const Fragment& fragment) {
   uint32_t world_size = 0;
-  for (const RankFragment& rank : fragment.ranks) world_size = std::max(world_size, rank.world_size);
+  for (const RankFragment& rank : fragment.ranks)
+    world_size = std::max(world_size, rank.world_size);
   return world_size;
 }
 
@@ -199,9 +200,8 @@ std::vector<Draft> Split(Draft draft) {
 }
 
 bool Holds(const Draft& draft, const std::string& folder) {
-  return std::any_of(draft.fragments.begin(), draft.fragments.end(), [&](const Fragment& f) {
-    return Folder(f.path) == folder;
-  });
+  return std::any_of(draft.fragments.begin(), draft.fragments.end(),
+                     [&](const Fragment& f) { return Folder(f.path) == folder; });
 }
 
 // Logs and dumps of nobody in particular: to the only job, the only one of their folder, or none.
@@ -237,13 +237,14 @@ void Label(std::vector<Group>* groups, const std::vector<Draft>& drafts) {
                       }) > 1;
     if (label.empty() || same) {
       const std::string folder = Folder(draft.fragments.front().path);
-      const bool one_folder = std::all_of(
-          draft.fragments.begin(), draft.fragments.end(),
-          [&](const Fragment& f) { return Folder(f.path) == folder; });
+      const bool one_folder =
+          std::all_of(draft.fragments.begin(), draft.fragments.end(),
+                      [&](const Fragment& f) { return Folder(f.path) == folder; });
       const auto holders = std::count_if(drafts.begin(), drafts.end(),
                                          [&](const Draft& other) { return Holds(other, folder); });
-      label = one_folder && holders == 1 && !folder.empty() ? BaseName(folder)
-                                                            : BaseName(draft.fragments.front().path);
+      label = one_folder && holders == 1 && !folder.empty()
+                  ? BaseName(folder)
+                  : BaseName(draft.fragments.front().path);
     }
     const int count = ++used[label];
     (*groups)[i].label = count == 1 ? label : label + " " + std::to_string(count);

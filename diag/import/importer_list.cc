@@ -62,9 +62,9 @@ Result<const Importer*> ChooseImporter(const Input& input, const std::string& as
     }
   }
   if (surest) return surest;
-  return Status::Error(input.name() + ": not a kind of file that can be imported: " +
-                       Impression(input.head()) + " (kinds: " + KindList(table) +
-                       "; --as names one)");
+  return Status::Error(input.name() +
+                       ": not a kind of file that can be imported: " + Impression(input.head()) +
+                       " (kinds: " + KindList(table) + "; --as names one)");
 }
 
 Result<Fragment> ReadWith(const Importer& importer, Input* input) {

@@ -82,7 +82,8 @@ Status Input::ReadHead() {
 Status Input::CheckLimits(size_t more) {
   plain_bytes_ += more;
   if (plain_bytes_ > limits_.max_bytes) {
-    return Status::Error("unpacks to more than " + std::to_string(limits_.max_bytes >> 20) + " MiB");
+    return Status::Error("unpacks to more than " + std::to_string(limits_.max_bytes >> 20) +
+                         " MiB");
   }
   const uint64_t raw = source_->raw_bytes();
   if (plain_bytes_ > kRatioFrom && plain_bytes_ / limits_.max_ratio > raw) {

@@ -45,8 +45,8 @@ class Input {
   ~Input();
 
   const std::string& name() const { return name_; }
-  // The first kHeadBytes of plain bytes, fewer when the file is shorter. What is wrong with a packed
-  // file beyond them shows in Next().
+  // The first kHeadBytes of plain bytes, fewer when the file is shorter. What is wrong with a
+  // packed file beyond them shows in Next().
   std::string_view head() const { return head_; }
 
   // The next piece of plain bytes, from the beginning (head() included); empty at the end. Valid
@@ -57,8 +57,8 @@ class Input {
   // Everything from the beginning, for formats that must lie in memory; an error above `max_bytes`.
   Result<std::string> ReadAll(size_t max_bytes);
 
-  // Path of a plain file with these bytes, for readers that open files themselves (SQLite): the file
-  // itself, or an unpacked copy in $TMPDIR that lives as long as the Input.
+  // Path of a plain file with these bytes, for readers that open files themselves (SQLite): the
+  // file itself, or an unpacked copy in $TMPDIR that lives as long as the Input.
   Result<std::string> PlainPath();
 
  private:

@@ -85,11 +85,12 @@ void NumberRest(std::vector<Fragment>* files, std::vector<std::string>* notes) {
     }
   }
   if (guessed > 0) {
-    notes->push_back(guessed == 1 ? "one process does not say which rank it is; it is called rank " +
-                                        std::to_string(next.value)
-                                  : std::to_string(guessed) +
-                                        " processes do not say which rank they are; they are "
-                                        "numbered in their order");
+    notes->push_back(guessed == 1
+                         ? "one process does not say which rank it is; it is called rank " +
+                               std::to_string(next.value)
+                         : std::to_string(guessed) +
+                               " processes do not say which rank they are; they are "
+                               "numbered in their order");
   }
 }
 

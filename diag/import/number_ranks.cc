@@ -125,7 +125,8 @@ std::vector<uint32_t> NumbersInNames(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     const auto ends = std::mismatch(names[0].begin(), names[0].end(), name.begin(), name.end());
     prefix = std::min(prefix, static_cast<size_t>(ends.first - names[0].begin()));
-    const auto tails = std::mismatch(names[0].rbegin(), names[0].rend(), name.rbegin(), name.rend());
+    const auto tails =
+        std::mismatch(names[0].rbegin(), names[0].rend(), name.rbegin(), name.rend());
     suffix = std::min(suffix, static_cast<size_t>(tails.first - names[0].rbegin()));
   }
   // Digits that all names share belong to the numbers: "_1" and "_10", "1.json" and "21.json".

@@ -17,12 +17,12 @@ using diag::RankStep;
 constexpr uint64_t kOneMomentNs = 10'000'000'000;
 
 bool SameStep(const RankStep& a, const RankStep& b) {
-  return a.step == b.step && a.start_unix_ns == b.start_unix_ns &&
-         a.duration_ns == b.duration_ns && a.communication_ns == b.communication_ns &&
-         a.events == b.events && a.communicators.size() == b.communicators.size() &&
+  return a.step == b.step && a.start_unix_ns == b.start_unix_ns && a.duration_ns == b.duration_ns &&
+         a.communication_ns == b.communication_ns && a.events == b.events &&
+         a.communicators.size() == b.communicators.size() &&
          a.device.has_value() == b.device.has_value() &&
-         (!a.device || (a.device->kernels == b.device->kernels &&
-                        a.device->busy_ns == b.device->busy_ns));
+         (!a.device ||
+          (a.device->kernels == b.device->kernels && a.device->busy_ns == b.device->busy_ns));
 }
 
 bool SameState(const RankState& a, const RankState& b) {
@@ -59,7 +59,8 @@ Window StepWindow(const std::deque<RankStep>& steps) {
   Window window;
   for (const RankStep& step : steps) {
     if (step.start_unix_ns == 0) continue;
-    if (window.empty() || step.start_unix_ns < window.first_ns) window.first_ns = step.start_unix_ns;
+    if (window.empty() || step.start_unix_ns < window.first_ns)
+      window.first_ns = step.start_unix_ns;
     window.last_ns = std::max(window.last_ns, step.start_unix_ns + step.duration_ns);
   }
   return window;
@@ -237,9 +238,9 @@ void ShiftTime(int64_t offset_ns, uint64_t* at) {
 void ShiftTimes(int64_t offset_ns, RankFragment* rank) {
   diag::RankRecord& record = rank->record;
   RankState& state = record.state;
-  for (uint64_t* at : {&record.started_unix_ns, &record.ended_unix_ns,
-                       &record.stopped_since_unix_ns, &state.at_unix_ns,
-                       &state.last_step_unix_ns, &state.last_progress_unix_ns}) {
+  for (uint64_t* at :
+       {&record.started_unix_ns, &record.ended_unix_ns, &record.stopped_since_unix_ns,
+        &state.at_unix_ns, &state.last_step_unix_ns, &state.last_progress_unix_ns}) {
     ShiftTime(offset_ns, at);
   }
   for (RankStep& step : record.steps) ShiftTime(offset_ns, &step.start_unix_ns);

@@ -27,8 +27,7 @@ Outcome ReadOne(const std::string& path, const ReadSettings& settings) {
     outcome.status = input.status();
     return outcome;
   }
-  const Result<const Importer*> importer =
-      ChooseImporter(**input, settings.as, settings.importers);
+  const Result<const Importer*> importer = ChooseImporter(**input, settings.as, settings.importers);
   if (!importer.ok()) {
     outcome.status = importer.status();
     outcome.unknown_kind = true;
@@ -54,9 +53,9 @@ std::string BaseName(const std::string& path) { return path.substr(path.rfind('/
 // One sentence for all of them: a folder of logs and models may hold thousands.
 void NoteUnknown(const std::vector<std::string>& paths, std::vector<std::string>* notes) {
   if (paths.empty()) return;
-  std::string note = paths.size() == 1 ? "a file of no known kind left out: "
-                                       : std::to_string(paths.size()) +
-                                             " files of no known kind left out: ";
+  std::string note = paths.size() == 1
+                         ? "a file of no known kind left out: "
+                         : std::to_string(paths.size()) + " files of no known kind left out: ";
   for (size_t i = 0; i < paths.size() && i < kListedNames; ++i) {
     note += (i > 0 ? ", " : "") + BaseName(paths[i]);
   }
