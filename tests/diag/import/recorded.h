@@ -14,9 +14,9 @@ inline std::string Recorded(const std::string& name) { return FLARE_TRACES "/" +
 }  // namespace flare::import
 
 // First line of a test that needs the collection.
-#define SKIP_WITHOUT_RECORDED_FILES()                                              \
-  do {                                                                             \
-    if (!std::filesystem::exists(FLARE_TRACES "/manifest.tsv")) {                  \
+#define SKIP_WITHOUT_RECORDED_FILES()                                                 \
+  do {                                                                                \
+    if (!std::filesystem::exists(FLARE_TRACES "/manifest.tsv")) {                     \
       GTEST_SKIP() << "no recorded files at " FLARE_TRACES " (cmake -DFLARE_TRACES)"; \
-    }                                                                              \
+    }                                                                                 \
   } while (false)
