@@ -2,7 +2,6 @@
 #include "diag/engine/job_table.h"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include "diag/engine/engine_log.h"
@@ -19,10 +18,7 @@ JobTable::JobTable(std::string owner, JobArchive* archive)
     : owner_(std::move(owner)), archive_(archive) {}
 
 JobKey JobTable::NewKey(uint64_t now_unix_ns) {
-  constexpr uint64_t kChance = 1'000'000;
-  const uint64_t millisecond = now_unix_ns - now_unix_ns % kChance;
-  const auto key = static_cast<int64_t>(millisecond + std::random_device{}() % kChance);
-  last_key_ = JobKey(std::max(key, last_key_.value + 1));
+  last_key_ = std::max(NewJobKey(now_unix_ns), JobKey(last_key_.value + 1));
   return last_key_;
 }
 

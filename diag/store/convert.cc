@@ -1,20 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "diag/store/convert.h"
 
+#include "diag/store/convert_enums.h"
+
 namespace flare::diag {
 namespace {
-
-EventKind KindFromProto(int value) {
-  return value > 0 && value < kEventKindCount ? static_cast<EventKind>(value) : EventKind::kNone;
-}
-
-Operation OperationFromProto(int value) {
-  return value > 0 && value < kOperationCount ? static_cast<Operation>(value) : Operation::kUnknown;
-}
-
-DataType DataTypeFromProto(int value) {
-  return value > 0 && value < kDataTypeCount ? static_cast<DataType>(value) : DataType::kUnknown;
-}
 
 Life LifeFromProto(int value) {
   switch (value) {
@@ -27,21 +17,6 @@ Life LifeFromProto(int value) {
     default:
       return Life::kUnknown;
   }
-}
-
-CommunicatorStep CommunicatorStepFromProto(const v1::CommunicatorStep& message) {
-  CommunicatorStep out;
-  out.communicator = CommId(message.communicator());
-  out.first_sequence = message.first_sequence();
-  out.count = message.count();
-  out.duration_us.assign(message.duration_us().begin(), message.duration_us().end());
-  out.operations.reserve(message.operations_size());
-  for (const v1::OperationTotals& o : message.operations()) {
-    out.operations.push_back({OperationFromProto(o.operation()), DataTypeFromProto(o.data_type()),
-                              o.count(), o.bytes(), o.total_ns()});
-  }
-  out.signature_hash = message.signature_hash();
-  return out;
 }
 
 OpenCall OpenCallFromProto(const v1::OpenCall& message) {
@@ -105,27 +80,6 @@ void AddRanks(const std::vector<Rank>& ranks, Field* field) {
 
 }  // namespace
 
-RankStep StepFromProto(const v1::RankStep& message) {
-  RankStep out;
-  out.step = StepId(message.step());
-  out.start_unix_ns = message.start_unix_ns();
-  out.duration_ns = message.duration_ns();
-  out.communication_ns = message.communication_ns();
-  out.cpu_ns = message.cpu_ns();
-  out.phases.reserve(message.phases_size());
-  for (const v1::PhaseTime& p : message.phases()) {
-    out.phases.push_back(
-        {KindFromProto(p.kind()), p.name(), p.count(), p.total_ns(), p.longest_ns()});
-  }
-  out.communicators.reserve(message.communicators_size());
-  for (const v1::CommunicatorStep& c : message.communicators()) {
-    out.communicators.push_back(CommunicatorStepFromProto(c));
-  }
-  out.events = message.events();
-  for (const v1::DropCount& d : message.drops()) out.drops.push_back({d.reason(), d.count()});
-  return out;
-}
-
 RankState StateFromProto(const v1::RankState& message) {
   RankState out;
   out.at_unix_ns = message.at_unix_ns();
@@ -155,6 +109,24 @@ RankRecord RankFromProto(const v1::RankHello& message) {
   out.python = message.python();
   out.library_version = message.library_version();
   for (const v1::PartStatus& p : message.parts()) out.parts.push_back({p.part(), p.state()});
+  return out;
+}
+
+v1::RankHello RankToProto(const RankRecord& rank) {
+  v1::RankHello out;
+  out.set_source(rank.source.value);
+  out.set_rank(rank.rank.value);
+  out.set_node(rank.node);
+  out.set_pid(rank.pid);
+  out.set_started_unix_ns(rank.started_unix_ns);
+  out.set_framework(rank.framework);
+  out.set_python(rank.python);
+  out.set_library_version(rank.library_version);
+  for (const PartStatus& p : rank.parts) {
+    v1::PartStatus* m = out.add_parts();
+    m->set_part(p.part);
+    m->set_state(p.state);
+  }
   return out;
 }
 
