@@ -224,6 +224,7 @@ void TrackedRank::FillProcess(bool detail, v1::ProcessState* out) {
   out->set_run_state(CleanText(&snapshot->stat.run_state, 1));
   out->set_cpu_ns(std::max(snapshot->stat.cpu_ns, ProcessCpuNs(owner_.pid)));
   out->set_main_thread_cpu_ns(snapshot->main_thread_cpu_ns);
+  out->set_run_delay_ns(snapshot->main_thread_run_delay_ns);
   out->set_major_faults(snapshot->stat.major_faults);
   if (!detail) return;
   out->set_syscall(snapshot->syscall);

@@ -87,6 +87,7 @@ ProcessState ProcessFromProto(const v1::ProcessState& message) {
   out.exception_text = message.exception_text();
   out.cpu_ns = message.cpu_ns();
   out.main_thread_cpu_ns = message.main_thread_cpu_ns();
+  out.run_delay_ns = message.run_delay_ns();
   out.syscall = message.syscall();
   out.syscall_path = message.syscall_path();
   out.wait_channel = message.wait_channel();

@@ -31,6 +31,7 @@ TEST(ConvertTest, StateKeepsItsFields) {
   state.mutable_process()->set_life(v1::ProcessState::LIFE_RUNNING);
   state.mutable_process()->set_run_state("T");
   state.mutable_process()->set_main_thread_cpu_ns(9);
+  state.mutable_process()->set_run_delay_ns(4);
   state.mutable_process()->add_python_stack()->set_function("f");
   v1::CommunicatorState* c = state.add_communicators();
   c->set_communicator(42);
@@ -42,6 +43,7 @@ TEST(ConvertTest, StateKeepsItsFields) {
   EXPECT_EQ(out.process.life, Life::kRunning);
   EXPECT_EQ(out.process.run_state, 'T');
   EXPECT_EQ(out.process.main_thread_cpu_ns, 9u);
+  EXPECT_EQ(out.process.run_delay_ns, 4u);
   EXPECT_EQ(out.process.python_stack.at(0).function, "f");
   EXPECT_EQ(out.communicators.at(0).communicator, CommId(42));
   EXPECT_EQ(out.communicators.at(0).recent.at(0).bytes, 3u);
