@@ -48,9 +48,10 @@ class EngineClient::Connection {
   void Stop(int grace_ms);
   void AddRank(const v1::RankHello& hello);
   void RemoveRank(uint64_t source);
-  void AddSteps(std::vector<v1::RankStep> steps);
+  uint64_t AddSteps(std::vector<v1::RankStep> steps);
   void SetState(v1::RankState state);
   bool Idle() const;
+  uint64_t SettledSteps() const;
   Counters GetCounters() const;
   void CheckStall();
 
@@ -109,6 +110,8 @@ class EngineClient::Connection {
   std::vector<v1::RankHello> pending_hellos_;
   std::vector<v1::RankStep> pending_steps_;
   size_t pending_bytes_ = 0;
+  uint64_t added_steps_ = 0;
+  uint64_t settled_steps_ = 0;
   bool spool_empty_ = true;
   std::map<uint64_t, v1::RankState> states_;
   uint64_t acknowledged_by_engine_ = 0;
@@ -153,12 +156,13 @@ void EngineClient::Connection::RemoveRank(uint64_t source) {
   live_.erase(source);
 }
 
-void EngineClient::Connection::AddSteps(std::vector<v1::RankStep> steps) {
-  if (steps.empty()) return;
+uint64_t EngineClient::Connection::AddSteps(std::vector<v1::RankStep> steps) {
   bool first = false;
+  uint64_t added = 0;
   {
     const std::lock_guard lock(mutex_);
-    first = pending_steps_.empty();
+    first = pending_steps_.empty() && !steps.empty();
+    added = added_steps_ += steps.size();
     for (v1::RankStep& step : steps) {
       const size_t bytes = step.ByteSizeLong();
       if (pending_bytes_ + bytes > kMaxPendingBytes) {
@@ -170,6 +174,7 @@ void EngineClient::Connection::AddSteps(std::vector<v1::RankStep> steps) {
     }
   }
   if (first) wake_.notify_all();
+  return added;
 }
 
 void EngineClient::Connection::SetState(v1::RankState state) {
@@ -184,6 +189,11 @@ void EngineClient::Connection::SetState(v1::RankState state) {
 bool EngineClient::Connection::Idle() const {
   const std::lock_guard lock(mutex_);
   return states_.empty() && pending_hellos_.empty() && pending_steps_.empty() && spool_empty_;
+}
+
+uint64_t EngineClient::Connection::SettledSteps() const {
+  const std::lock_guard lock(mutex_);
+  return settled_steps_;
 }
 
 EngineClient::Counters EngineClient::Connection::GetCounters() const {
@@ -245,10 +255,12 @@ Clock::time_point EngineClient::Connection::NextWakeup() const {
 void EngineClient::Connection::FlushPending() {
   std::vector<v1::RankHello> hellos;
   std::vector<v1::RankStep> steps;
+  uint64_t added = 0;
   {
     const std::lock_guard lock(mutex_);
     if (pending_hellos_.empty() && pending_steps_.empty()) return;
     if (pending_hellos_.empty() && !stop_ && Clock::now() < next_flush_) return;
+    added = added_steps_;
     hellos.swap(pending_hellos_);
     steps.swap(pending_steps_);
     pending_bytes_ = 0;
@@ -270,7 +282,11 @@ void EngineClient::Connection::FlushPending() {
   SpoolBatch(&batch_);
   const Status synced = spool_->Sync();
   const std::lock_guard lock(mutex_);
-  if (!synced.ok()) counters_.last_error = synced.message();
+  if (synced.ok()) {
+    settled_steps_ = added;
+  } else {
+    counters_.last_error = synced.message();
+  }
 }
 
 void EngineClient::Connection::SpoolBatch(v1::Batch* batch) {
@@ -530,10 +546,11 @@ void EngineClient::Start() { connection_->Start(); }
 void EngineClient::Stop(int grace_ms) { connection_->Stop(grace_ms); }
 void EngineClient::AddRank(const v1::RankHello& hello) { connection_->AddRank(hello); }
 void EngineClient::RemoveRank(uint64_t source) { connection_->RemoveRank(source); }
-void EngineClient::AddSteps(std::vector<v1::RankStep> steps) {
-  connection_->AddSteps(std::move(steps));
+uint64_t EngineClient::AddSteps(std::vector<v1::RankStep> steps) {
+  return connection_->AddSteps(std::move(steps));
 }
 void EngineClient::SetState(v1::RankState state) { connection_->SetState(std::move(state)); }
+uint64_t EngineClient::settled_steps() const { return connection_->SettledSteps(); }
 bool EngineClient::Idle() const { return connection_->Idle(); }
 EngineClient::Counters EngineClient::counters() const { return connection_->GetCounters(); }
 void EngineClient::CheckStall() { connection_->CheckStall(); }
