@@ -212,6 +212,7 @@ bool FindingTracker::EndJob(const Job& job, uint64_t now_unix_ns) {
     FindingState& state = findings_[i].state;
     if (state == FindingState::kOpen) {
       state = FindingState::kResolved;
+      findings_[i].until_job_end = true;
       changed = true;
     } else if (state == FindingState::kSuspected && job.exit_status == 0) {
       state = FindingState::kWithdrawn;

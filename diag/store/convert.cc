@@ -189,6 +189,8 @@ v1::Finding FindingToProto(const Finding& finding) {
     if (e.expected) m->set_expected(*e.expected);
   }
   AddRanks(v.victims, out.mutable_victims());
+  out.set_since_unix_ns(v.since_unix_ns);
+  out.set_until_job_end(finding.until_job_end);
   return out;
 }
 
@@ -207,8 +209,10 @@ Finding FindingFromProto(const v1::Finding& message) {
   out.first_seen_unix_ns = message.first_seen_unix_ns();
   out.last_seen_unix_ns = message.last_seen_unix_ns();
   out.gpu_hours_lost = message.gpu_hours_lost();
+  out.until_job_end = message.until_job_end();
   Verdict& v = out.verdict;
   v.finding_class = message.class_();
+  v.since_unix_ns = message.since_unix_ns();
   v.cause = message.cause();
   v.team = message.team();
   for (uint32_t r : message.ranks()) v.ranks.push_back(Rank(r));

@@ -220,8 +220,10 @@ TEST_F(FindingTrackerTest, OpenSlownessDoesNotPassToACauseThatIsOnlySuspected) {
 
 TEST_F(FindingTrackerTest, EndOfAJobResolvesWhatIsOpen) {
   See(2, {Of("process_stopped", {1}, true)});
+  EXPECT_FALSE(finding().until_job_end);
   EXPECT_TRUE(End(1));
   EXPECT_EQ(finding().state, FindingState::kResolved);
+  EXPECT_TRUE(finding().until_job_end);
 }
 
 TEST_F(FindingTrackerTest, JobThatEndsWellRefutesASuspicion) {

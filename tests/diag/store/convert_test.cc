@@ -75,11 +75,15 @@ TEST(ConvertTest, FindingComesBackFromItsMessage) {
   f.job = "a";
   f.state = FindingState::kWithdrawn;
   f.verdict.finding_class = "hang";
+  f.until_job_end = true;
+  f.verdict.since_unix_ns = 5;
   f.verdict.ranks = {Rank(1)};
   f.verdict.victims = {Rank(2), Rank(3)};
   f.verdict.evidence = {{"text", "metric", 0.0, "s", std::nullopt}};
   const Finding back = FindingFromProto(FindingToProto(f));
   EXPECT_EQ(back.state, f.state);
+  EXPECT_TRUE(back.until_job_end);
+  EXPECT_EQ(back.verdict.since_unix_ns, 5u);
   EXPECT_EQ(back.verdict.ranks, f.verdict.ranks);
   EXPECT_EQ(back.verdict.victims, f.verdict.victims);
   // Zero is a value, none is none.
