@@ -44,6 +44,12 @@ Result<int> LockDirectory(const std::string& directory) {
     close(fd);
     return Status::Error("another flared already serves " + directory + " (it holds " + path + ")");
   }
+  // `flare doctor` reads which release serves here.
+  const std::string text = std::string(kVersion) + "\n";
+  if (ftruncate(fd, 0) != 0 ||
+      pwrite(fd, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+    spdlog::warn("cannot write {}: {}", path, std::strerror(errno));
+  }
   return fd;
 }
 

@@ -8,6 +8,8 @@
 
 #include <thread>
 
+#include "daemon/host/process_probe.h"
+#include "daemon/version.h"
 #include "tests/daemon/segment_fixture.h"
 #include "tests/daemon/uplink/fake_engine.h"
 
@@ -288,6 +290,7 @@ TEST_F(DaemonTest, SecondDaemonOnTheSameDirectoryIsRefusedInWords) {
   auto second = Daemon::Start(options_);
   ASSERT_FALSE(second.ok());
   EXPECT_THAT(second.status().message(), ::testing::HasSubstr("another flared already serves"));
+  EXPECT_EQ(ReadSmallFile(segments_ + "/flared.lock"), std::string(kVersion) + "\n");
 }
 
 TEST_F(DaemonTest, UnusableSegmentIsCountedOnceAndLeftAlone) {

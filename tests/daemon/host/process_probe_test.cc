@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
 
 #include "tests/daemon/segment_fixture.h"
@@ -133,7 +134,7 @@ TEST(ProcessProbeLiveTest, ThreadThatSharesItsCpuIsSeenToWaitForIt) {
     child = fork();
     if (child == 0) {
       sched_setaffinity(0, sizeof(one), &one);
-      for (volatile unsigned spin = 0;; spin = spin + 1) {
+      for (std::atomic<unsigned> spin{0};; ++spin) {
       }
     }
   }
