@@ -10,11 +10,12 @@
 namespace flare::diag {
 namespace {
 
-constexpr double kExplained = 0.5;  // share of the excess that names or proves its cause
+constexpr double kExplained = 0.5;  // share of the lag that names or proves its cause
 constexpr double kSuggested = 0.25;
 constexpr double kLeastCpuExcess = 0.08;   // of the others' CPU time; less is noise
 constexpr double kProvenCpuExcess = 0.20;  // a shared core or cache does not do this much
-constexpr double kContested = 0.25;        // share of the excess; proves nothing beside it
+constexpr double kContested = 0.25;        // share of the lag; CPU time proves nothing beside it
+constexpr double kSeveralThreads = 1.5;    // CPU time per time computing
 constexpr uint64_t kOldLookNs = 15'000'000'000;
 
 // Looks come every few seconds, so they seldom fit the window: a look counts when most of it lies
@@ -65,24 +66,57 @@ SlowCause CpuContention(double confidence, Certainty certainty) {
           {}};
 }
 
-SlowCause OfComputeExcess(const ProcessState& process, const SlowWindow& window,
-                          const std::optional<StepCpuWait>& cpu_wait) {
-  const double excess = window.compute_excess_ns;
-  const double cpu_excess = window.cpu_tells ? window.slow_cpu_ns - window.others_cpu_ns : 0;
-  const bool wait_tells = cpu_wait && cpu_wait->others_ns;
-  const double wait_excess = wait_tells ? cpu_wait->slow_ns - *cpu_wait->others_ns : 0;
-  if (wait_excess >= kExplained * excess && wait_excess > cpu_excess) {
+// What the kernel counts of the slow rank's time beyond that of the others.
+struct Account {
+  double cpu_ns = 0, wait_ns = 0, rest_ns = 0;
+  double lag_ns() const { return cpu_ns + wait_ns + rest_ns; }
+};
+
+double NotBelow0(double ns) { return std::max(ns, 0.0); }
+
+Account AccountOf(const SlowWindow& window, const std::optional<StepCpuWait>& cpu_wait) {
+  Account account;
+  const double slow_wait = cpu_wait ? cpu_wait->slow_ns : 0;
+  const double others_wait = cpu_wait ? cpu_wait->others_ns.value_or(0) : 0;
+  const double slow_rest = NotBelow0(window.slow_compute_ns - window.slow_cpu_ns - slow_wait);
+  const double others_rest =
+      NotBelow0(window.others_compute_ns - window.others_cpu_ns - others_wait);
+  account.cpu_ns = NotBelow0(window.slow_cpu_ns - window.others_cpu_ns);
+  if (cpu_wait && cpu_wait->others_ns) account.wait_ns = NotBelow0(slow_wait - others_wait);
+  account.rest_ns = NotBelow0(slow_rest - others_rest);
+  return account;
+}
+
+bool CpuTimeProves(const SlowWindow& window, const Account& account, const ProcessState& process,
+                   const std::optional<StepCpuWait>& cpu_wait) {
+  // Its own wait for a CPU, not the difference: who waits himself is not seen clearly. Where the
+  // kernel counts this wait, a look at the slow stretch must say that there was none.
+  const bool contested =
+      cpu_wait ? cpu_wait->slow_ns > kContested * account.lag_ns() : process.run_delay_ns != 0;
+  const bool several_threads = window.slow_cpu_ns > kSeveralThreads * window.slow_compute_ns;
+  return !contested && !several_threads && account.cpu_ns >= kExplained * account.lag_ns() &&
+         account.cpu_ns >= kProvenCpuExcess * window.others_cpu_ns;
+}
+
+SlowCause OfLongerComputing(const ProcessState& process, const SlowWindow& window,
+                            const std::optional<StepCpuWait>& cpu_wait) {
+  if (!window.cpu_tells) {
+    // The magnified excess is more than the lag, so that half of it is enough in any case.
+    const double excess = window.slow_compute_ns - window.others_compute_ns;
+    const bool waits = cpu_wait && cpu_wait->others_ns &&
+                       cpu_wait->slow_ns - *cpu_wait->others_ns >= kExplained * excess;
+    return waits ? CpuContention(0.7, Certainty::kWhenItLasts)
+                 : ComputeSlow(0.6, Certainty::kSuspicion);
+  }
+  const Account account = AccountOf(window, cpu_wait);
+  if (account.wait_ns >= kExplained * account.lag_ns() && account.wait_ns > account.cpu_ns) {
     return CpuContention(0.8, Certainty::kWhenItLasts);
   }
-  if (!window.cpu_tells) return ComputeSlow(0.6, Certainty::kSuspicion);
-  if (cpu_excess >= kSuggested * excess && cpu_excess >= kLeastCpuExcess * window.others_cpu_ns) {
-    // Its own wait for a CPU, not the difference: who waits himself is not seen clearly. Where the
-    // kernel counts this wait, a look at the slow stretch must say that there was none.
-    const bool contested =
-        cpu_wait ? cpu_wait->slow_ns > kContested * excess : process.run_delay_ns != 0;
-    const bool proven = !contested && cpu_excess >= kExplained * excess &&
-                        cpu_excess >= kProvenCpuExcess * window.others_cpu_ns;
-    return proven ? ComputeSlow(0.9, Certainty::kProven) : ComputeSlow(0.6, Certainty::kSuspicion);
+  if (account.cpu_ns >= kSuggested * account.lag_ns() &&
+      account.cpu_ns >= kLeastCpuExcess * window.others_cpu_ns) {
+    return CpuTimeProves(window, account, process, cpu_wait)
+               ? ComputeSlow(0.9, Certainty::kProven)
+               : ComputeSlow(0.6, Certainty::kSuspicion);
   }
   if (process.run_state == 'D') {
     return {"file_system_slow",
@@ -93,7 +127,7 @@ SlowCause OfComputeExcess(const ProcessState& process, const SlowWindow& window,
             {}};
   }
   // Seen runnable in one look is weak evidence: only where nothing better is known.
-  if (!wait_tells && process.run_state == 'R') return CpuContention(0.6, Certainty::kAfterAWhile);
+  if (!cpu_wait && process.run_state == 'R') return CpuContention(0.6, Certainty::kAfterAWhile);
   return {"cause_not_found",
           0.5,
           Certainty::kAfterAWhile,
@@ -115,7 +149,7 @@ SlowCause CauseOf(const Job& job, const SlowWindow& window,
             "prefetching hide short delays.",
             {}};
   }
-  if (window.compute_excess_ns < kExplained * excess) {
+  if (window.slow_compute_ns - window.others_compute_ns < kExplained * excess) {
     return {"cause_not_found",
             0.5,
             Certainty::kAfterAWhile,
@@ -123,7 +157,7 @@ SlowCause CauseOf(const Job& job, const SlowWindow& window,
             "Compare the phases of this rank with the others in the report.",
             {}};
   }
-  return OfComputeExcess(job.ranks.at(window.slow).state.process, window, cpu_wait);
+  return OfLongerComputing(job.ranks.at(window.slow).state.process, window, cpu_wait);
 }
 
 }  // namespace

@@ -8,20 +8,27 @@
 
 // Why the rank of a SlowWindow is slow, and how sure that is.
 //
-// Two accounts of its time decide, each per step and against the median of the other ranks: CPU
-// time of the process, and time for which the main thread waited for a CPU (cpu_wait.h). Work that
-// takes longer shows in the first, a neighbour that takes the CPU away in the second.
+// The excess of its own time is no measure of its lag: it is magnified where communication overlaps
+// computing (own_time.h). So the lag is added up from what the kernel counts, each per step and as
+// the excess over the median of the other ranks, not below 0:
 //
-//   CPU time                         wait for a CPU         says
-//   ≥ 1/2 of the excess, ≥ 1/5 more  < 1/4 or never told    compute_slow, proven
-//   ≥ 1/4 of the excess, ≥ 8 % more  any                    compute_slow, a suspicion for good
-//   not known, or ranks spin         < 1/2 or not known     compute_slow, a suspicion for good
-//   less than the wait               ≥ 1/2 of the excess    cpu_contention
-//   less                             not known              cpu_contention when seen runnable
-//   less                             less                   file_system_slow, cause_not_found
+//   lag = CPU time + wait for a CPU + rest,  rest = time computing - CPU time - wait for a CPU
+//
+// CPU time is that of the process; the wait for a CPU is the main thread's (cpu_wait.h), and part
+// of the rest where it is not known. Work that takes longer shows in the first, a neighbour that
+// takes the CPU away in the second, a slow disk in the third.
+//
+//   CPU time                       wait for a CPU          says
+//   >= 1/2 of lag, >= 1/5 more     < 1/4 of lag, or        compute_slow, proven
+//                                  never told
+//   >= 1/4 of lag, >= 8 % more     any                     compute_slow, suspected for good
+//   not known, or ranks spin       < 1/2 or not known      compute_slow, suspected for good
+//   less than the wait             >= 1/2 of lag           cpu_contention
+//   less                           not known               cpu_contention when seen runnable
+//   less                           less                    file_system_slow, cause_not_found
 //
 // A core or cache that is shared with other programs raises CPU time by 10 to 15 % while nobody is
-// at fault: hence 1/5.
+// at fault: hence 1/5. Several busy threads prove nothing: some may spin for another that waits.
 namespace flare::diag {
 
 // Per step, in nanoseconds: time for which the main thread was ready to run and had no CPU.

@@ -211,7 +211,9 @@ TEST_F(FindingTrackerTest, OpenSlownessDoesNotPassToACauseThatIsOnlySuspected) {
   slow.open_after_unix_ns = kTestNow + 60 * kSecond;
   See(3, {slow});
   See(61, {slow});
-  See(62, {Of("compute_slow", {1}, false, 0, "fail_slow")});
+  Verdict other = Of("compute_slow", {1}, false, 0, "fail_slow");
+  other.open_after_unix_ns = 0;
+  See(62, {other});
   EXPECT_EQ(finding().state, FindingState::kOpen);
   EXPECT_EQ(finding().verdict.cause, "cpu_contention");
   See(63, {Of("compute_slow", {1}, true, 0, "fail_slow")});

@@ -125,7 +125,7 @@ TEST(ReportTextTest, DurationRunsFromTheBeginOfTheTroubleToTheEndOfTheJob) {
   EXPECT_THAT(RenderReport(report, {}), HasSubstr("14:00:02 UTC, as the job ended"));
   f->set_since_unix_ns(f->first_seen_unix_ns() - 3'000'000'000);
   EXPECT_THAT(RenderReport(report, {}),
-              HasSubstr("13:59:59 UTC, for 3 s until the job ended; 0.0133 GPU-hours lost"));
+              HasSubstr("13:59:59 UTC, for 3 s until the job ended; 0.0133 GPU-hours"));
   f->set_until_job_end(false);
   EXPECT_THAT(RenderReport(report, {}), HasSubstr("13:59:59 UTC, lasted 3 s"));
 }
