@@ -253,6 +253,14 @@ std::vector<const LiveJob*> JobTable::Jobs() const {
   return out;
 }
 
+std::vector<std::shared_ptr<const Daemon>> JobTable::ConnectedDaemons() const {
+  std::vector<std::shared_ptr<const Daemon>> connected;
+  for (const auto& [id, daemon] : daemons_) {
+    if (!daemon->stream.expired()) connected.push_back(daemon);
+  }
+  return connected;
+}
+
 uint32_t JobTable::SwitchJob(LiveJob* job, bool enabled, StoreWrites* writes,
                              uint64_t now_unix_ns) {
   job->SetHooksEnabled(enabled);

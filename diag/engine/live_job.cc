@@ -160,6 +160,7 @@ bool LiveJob::TakeState(SourceId source, Rank rank, RankState state, std::vector
   if (state.at_unix_ns > record.state.at_unix_ns) {
     record.previous_at_unix_ns = record.state.at_unix_ns;
     record.previous_main_thread_cpu_ns = record.state.process.main_thread_cpu_ns;
+    record.previous_run_delay_ns = record.state.process.run_delay_ns;
   }
   record.state = std::move(state);
   if (!parts.empty()) record.parts = std::move(parts);

@@ -13,7 +13,8 @@ constexpr uint64_t kDayNs = 86'400'000'000'000;
 constexpr uint64_t kMaxDurationNs = 366 * kDayNs;
 // Clocks of nodes differ, but not by a day.
 constexpr uint64_t kMaxAheadNs = kDayNs;
-constexpr uint64_t kMaxStep = uint64_t{1} << 62;
+// Pseudo-steps are numbered from 1 << 62 by the time; the store keeps numbers with a sign.
+constexpr uint64_t kMaxStep = std::numeric_limits<int64_t>::max();
 constexpr uint64_t kMaxSequence = uint64_t{1} << 62;
 constexpr int kMaxParts = 64;
 constexpr int kMaxPhases = 1024;

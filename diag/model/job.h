@@ -122,6 +122,7 @@ struct ProcessState {
   std::string exception_text;
   uint64_t cpu_ns = 0;
   uint64_t main_thread_cpu_ns = 0;
+  uint64_t run_delay_ns = 0;  // of the main thread so far: runnable, but without a CPU
   std::string syscall;
   std::string syscall_path;
   std::string wait_channel;
@@ -157,9 +158,11 @@ struct RankRecord {
   std::string library_version;
   std::vector<PartStatus> parts;
   RankState state;
-  // CPU time of the main thread at the look before, to tell a busy loop from a wait.
+  // The main thread's CPU time and run-queue delay at the look before: tells a busy loop from a
+  // wait, and a wait for the CPU from work.
   uint64_t previous_at_unix_ns = 0;
   uint64_t previous_main_thread_cpu_ns = 0;
+  uint64_t previous_run_delay_ns = 0;
   // `at_unix_ns` of the first state that said the process had exited or died; 0 while it lives.
   uint64_t ended_unix_ns = 0;
   // `at_unix_ns` of the first of an unbroken row of states with run_state T or t; 0 when not stopped.

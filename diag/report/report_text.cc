@@ -76,19 +76,28 @@ std::string EvidenceText(const v1::Evidence& e) {
   return out;
 }
 
-uint64_t Lasted(const v1::Finding& f) {
-  return f.last_seen_unix_ns() > f.first_seen_unix_ns()
-             ? f.last_seen_unix_ns() - f.first_seen_unix_ns()
-             : 0;
+// The trouble began before anybody saw it, often by more than it lasted after: `--kill-on-hang` ends
+// a job as soon as its finding opens.
+uint64_t Began(const v1::Finding& f) {
+  return f.since_unix_ns() == 0 ? f.first_seen_unix_ns()
+                                : std::min(f.since_unix_ns(), f.first_seen_unix_ns());
+}
+
+std::string HowLong(const v1::Finding& f) {
+  const bool past = f.state() == "resolved" || f.state() == "withdrawn";
+  const bool to_the_end = f.state() == "resolved" && f.until_job_end();
+  if (f.last_seen_unix_ns() <= Began(f)) return to_the_end ? "as the job ended" : "seen once";
+  const std::string duration = DurationWords(f.last_seen_unix_ns() - Began(f));
+  if (to_the_end) return "for " + duration + " until the job ended";
+  return (past ? "lasted " : "for ") + duration;
 }
 
 std::string Since(const v1::Finding& f) {
   if (f.first_seen_unix_ns() == 0) {
     return "unknown; " + Number(f.gpu_hours_lost()) + " GPU-hours lost";
   }
-  const bool past = f.state() == "resolved" || f.state() == "withdrawn";
-  return UtcSeconds(f.first_seen_unix_ns()) + (past ? ", lasted " : ", for ") +
-         DurationWords(Lasted(f)) + "; " + Number(f.gpu_hours_lost()) + " GPU-hours lost";
+  return UtcSeconds(Began(f)) + ", " + HowLong(f) + "; " + Number(f.gpu_hours_lost()) +
+         " GPU-hours lost";
 }
 
 std::string Upper(std::string text) {

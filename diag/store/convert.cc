@@ -62,6 +62,7 @@ ProcessState ProcessFromProto(const v1::ProcessState& message) {
   out.exception_text = message.exception_text();
   out.cpu_ns = message.cpu_ns();
   out.main_thread_cpu_ns = message.main_thread_cpu_ns();
+  out.run_delay_ns = message.run_delay_ns();
   out.syscall = message.syscall();
   out.syscall_path = message.syscall_path();
   out.wait_channel = message.wait_channel();
@@ -160,6 +161,8 @@ v1::Finding FindingToProto(const Finding& finding) {
     if (e.expected) m->set_expected(*e.expected);
   }
   AddRanks(v.victims, out.mutable_victims());
+  out.set_since_unix_ns(v.since_unix_ns);
+  out.set_until_job_end(finding.until_job_end);
   return out;
 }
 
@@ -178,8 +181,10 @@ Finding FindingFromProto(const v1::Finding& message) {
   out.first_seen_unix_ns = message.first_seen_unix_ns();
   out.last_seen_unix_ns = message.last_seen_unix_ns();
   out.gpu_hours_lost = message.gpu_hours_lost();
+  out.until_job_end = message.until_job_end();
   Verdict& v = out.verdict;
   v.finding_class = message.class_();
+  v.since_unix_ns = message.since_unix_ns();
   v.cause = message.cause();
   v.team = message.team();
   for (uint32_t r : message.ranks()) v.ranks.push_back(Rank(r));

@@ -167,7 +167,7 @@ Status Store::WriteFinding(JobKey job, const Finding& finding) {
   if (!cached.ok()) return cached.status();
   Statement& s = **cached;
   const Verdict& v = finding.verdict;
-  const std::string details = DetailsToJson(v);
+  const std::string details = DetailsToJson(finding);
   s.Bind(0, job.value);
   s.BindText(1, finding.id);
   s.BindText(2, v.finding_class);

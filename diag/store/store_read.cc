@@ -81,7 +81,7 @@ Result<Finding> FindingFromRow(const Statement& row, const std::string& job) {
   f.gpu_hours_lost = row.Real(13);
   f.verdict.summary = row.Bytes(14);
   f.verdict.action = row.Bytes(15);
-  if (Status s = DetailsFromJson(row.Bytes(16), &f.verdict); !s.ok()) return s.Prefixed(f.id);
+  if (Status s = DetailsFromJson(row.Bytes(16), &f); !s.ok()) return s.Prefixed(f.id);
   return f;
 }
 

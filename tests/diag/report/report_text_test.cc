@@ -152,6 +152,22 @@ TEST(ReportTextTest, ResolvedFindingsAreInTheSummary) {
   EXPECT_THAT(RenderSummary(report, {}), HasSubstr("RESOLVED  hang/process_stopped"));
 }
 
+// Ended by --kill-on-hang in the moment it opened: what counts is when the trouble began.
+TEST(ReportTextTest, DurationRunsFromTheBeginOfTheTroubleToTheEndOfTheJob) {
+  v1::Report report = SampleReport();
+  v1::Finding* f = report.mutable_findings(0);
+  f->set_state("resolved");
+  f->set_last_seen_unix_ns(f->first_seen_unix_ns());
+  EXPECT_THAT(RenderReport(report, {}), HasSubstr("seen once"));
+  f->set_until_job_end(true);
+  EXPECT_THAT(RenderReport(report, {}), HasSubstr("14:00:02 UTC, as the job ended"));
+  f->set_since_unix_ns(f->first_seen_unix_ns() - 3'000'000'000);
+  EXPECT_THAT(RenderReport(report, {}),
+              HasSubstr("13:59:59 UTC, for 3 s until the job ended; 0.0133 GPU-hours"));
+  f->set_until_job_end(false);
+  EXPECT_THAT(RenderReport(report, {}), HasSubstr("13:59:59 UTC, lasted 3 s"));
+}
+
 TEST(ReportTextTest, AbsentRanksAreNotCalledHealthy) {
   EXPECT_THAT(RenderSummary({}, {}), HasSubstr("nothing was checked"));
   EXPECT_THAT(RenderReport({}, {}), Not(HasSubstr("No findings")));

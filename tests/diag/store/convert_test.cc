@@ -31,6 +31,7 @@ TEST(ConvertTest, StateKeepsItsFields) {
   state.mutable_process()->set_life(v1::ProcessState::LIFE_RUNNING);
   state.mutable_process()->set_run_state("T");
   state.mutable_process()->set_main_thread_cpu_ns(9);
+  state.mutable_process()->set_run_delay_ns(4);
   state.mutable_process()->add_python_stack()->set_function("f");
   v1::CommunicatorState* c = state.add_communicators();
   c->set_communicator(42);
@@ -42,6 +43,7 @@ TEST(ConvertTest, StateKeepsItsFields) {
   EXPECT_EQ(out.process.life, Life::kRunning);
   EXPECT_EQ(out.process.run_state, 'T');
   EXPECT_EQ(out.process.main_thread_cpu_ns, 9u);
+  EXPECT_EQ(out.process.run_delay_ns, 4u);
   EXPECT_EQ(out.process.python_stack.at(0).function, "f");
   EXPECT_EQ(out.communicators.at(0).communicator, CommId(42));
   EXPECT_EQ(out.communicators.at(0).recent.at(0).bytes, 3u);
@@ -112,11 +114,15 @@ TEST(ConvertTest, FindingComesBackFromItsMessage) {
   f.job = "a";
   f.state = FindingState::kWithdrawn;
   f.verdict.finding_class = "hang";
+  f.until_job_end = true;
+  f.verdict.since_unix_ns = 5;
   f.verdict.ranks = {Rank(1)};
   f.verdict.victims = {Rank(2), Rank(3)};
   f.verdict.evidence = {{"text", "metric", 0.0, "s", std::nullopt}};
   const Finding back = FindingFromProto(FindingToProto(f));
   EXPECT_EQ(back.state, f.state);
+  EXPECT_TRUE(back.until_job_end);
+  EXPECT_EQ(back.verdict.since_unix_ns, 5u);
   EXPECT_EQ(back.verdict.ranks, f.verdict.ranks);
   EXPECT_EQ(back.verdict.victims, f.verdict.victims);
   // Zero is a value, none is none.

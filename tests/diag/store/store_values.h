@@ -59,6 +59,7 @@ inline Finding MakeFinding(const std::string& identity, const std::string& id) {
   f.first_seen_unix_ns = 11;
   f.last_seen_unix_ns = 12;
   f.gpu_hours_lost = 0.25;
+  f.until_job_end = true;
   f.verdict.finding_class = "hang";
   f.verdict.cause = "process_stopped";
   f.verdict.team = "operations";
