@@ -21,13 +21,13 @@ void DeviceFold::AddUnion(int64_t begin, int64_t end, int64_t* reach, uint64_t* 
 }
 
 void DeviceFold::AddGemm(const KernelRow& row) {
-  Gemm& gemm = gemms_[row.gemm];
+  Gemm& gemm = gemms_[row.tag];
   ++gemm.count;
   gemm.total_ns += row.duration_ns;
   gemm.overlapped_ns += Length(row.begin_ns, std::min(row.end_ns(), communication_end_));
   std::erase_if(running_, [&](const RunningGemm& r) { return r.end_ns <= row.begin_ns; });
   if (running_.size() == kMaxRunningGemms) running_.erase(running_.begin());
-  running_.push_back({row.end_ns(), row.gemm});
+  running_.push_back({row.end_ns(), row.tag});
 }
 
 // A communication kernel covers [begin, end) anew: part of it may lie over products that still run.
@@ -60,7 +60,7 @@ void DeviceFold::Add(const KernelRow& row, bool details) {
       const int64_t from = std::max(begin, compute_end_);
       step_.overlap_ns += Length(from, std::min(end, communication_end_));
       AddUnion(begin, end, &compute_end_, &step_.compute_ns);
-      if (details && row.gemm != 0) AddGemm(row);
+      if (details && kernel_class == KernelClass::kGemm && row.tag != 0) AddGemm(row);
     }
   }
   if (!details) return;
@@ -102,6 +102,7 @@ diag::DeviceStep DeviceFold::Finish(const std::vector<diag::GemmTotals>& shapes)
     step.classes.back().kernel_class = static_cast<KernelClass>(i);
   }
   for (const auto& [shape, gemm] : gemms_) {
+    if (shape > shapes.size()) continue;
     diag::GemmTotals totals = shapes[shape - 1];
     totals.count = gemm.count;
     totals.total_ns = gemm.total_ns;

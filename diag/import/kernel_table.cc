@@ -91,28 +91,22 @@ void KernelTable::SortByBegin() {
   }
 }
 
-size_t KernelTable::MatchesIn(const KernelTable& host) const {
+std::map<uint32_t, size_t> KernelTable::MatchesIn(const KernelTable& host) const {
   std::vector<uint64_t> known;
   known.reserve(host.launches_.size());
   for (const Launch& launch : host.launches_) known.push_back(launch.correlation);
   std::sort(known.begin(), known.end());
-  return static_cast<size_t>(std::count_if(rows_.begin(), rows_.end(), [&](const KernelRow& row) {
-    return !row.launched && row.launch != 0 &&
-           std::binary_search(known.begin(), known.end(), static_cast<uint64_t>(row.launch));
-  }));
-}
-
-void KernelTable::Take(KernelTable* other) {
-  std::vector<std::pair<uint32_t, uint64_t>> streams(other->streams_.size());
-  for (const auto& [key, index] : other->streams_) streams[index] = key;
-  rows_.reserve(rows_.size() + other->rows_.size());
-  for (KernelRow row : other->rows_) {
-    const auto& [device, stream] = streams[row.stream];
-    Add(row, device, stream);
+  std::vector<uint32_t> device_of(KernelRow::kMaxStreams, 0);
+  for (const auto& [key, index] : streams_) device_of[index] = key.first;
+  std::map<uint32_t, size_t> matches;
+  for (const KernelRow& row : rows_) {
+    const bool found =
+        row.launched ? &host == this
+                     : row.launch != 0 && std::binary_search(known.begin(), known.end(),
+                                                             static_cast<uint64_t>(row.launch));
+    matches[device_of[row.stream]] += found;
   }
-  launches_.insert(launches_.end(), other->launches_.begin(), other->launches_.end());
-  any_launch_ = any_launch_ || other->any_launch_;
-  *other = KernelTable();
+  return matches;
 }
 
 }  // namespace flare::import

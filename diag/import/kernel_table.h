@@ -27,7 +27,7 @@ struct KernelRow {
   uint64_t kernel_class : 4 = 0;
   uint64_t memory_operation : 1 = 0;
   uint64_t launched : 1 = 0;
-  uint32_t gemm = 0;  // index + 1 of a shape; 0 none
+  uint32_t tag = 0;  // DeviceActivity::tag
   uint32_t step = kNoStep;
 
   int64_t end_ns() const { return begin_ns + static_cast<int64_t>(duration_ns); }
@@ -43,9 +43,8 @@ class KernelTable {
   // Looks up launches of all rows that still lack theirs.
   void Match();
   void SortByBegin();
-  // Rows whose correlation is among the launches of `host`.
-  size_t MatchesIn(const KernelTable& host) const;
-  void Take(KernelTable* other);
+  // Rows of each device whose launch is among those of `host`.
+  std::map<uint32_t, size_t> MatchesIn(const KernelTable& host) const;
 
   std::vector<KernelRow>& rows() { return rows_; }
   const std::vector<KernelRow>& rows() const { return rows_; }

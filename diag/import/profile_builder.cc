@@ -89,6 +89,7 @@ void AddCommunicatorSteps(const std::vector<const Collective*>& calls, diag::Ran
       last = call->sequence;
     }
     entry->duration_us.resize(last - entry->first_sequence + 1);
+    if (!call->observed) continue;
     const int64_t us = std::max<int64_t>(1, (end - begin + 500) / 1000);  // 0 is "not observed"
     entry->duration_us.back() = static_cast<uint32_t>(std::min<int64_t>(us, UINT32_MAX));
   }
@@ -129,7 +130,7 @@ void ProfileBuilder::AddKernel(std::string_view name, const DeviceActivity& acti
   row.duration_ns = static_cast<uint64_t>(activity.duration_ns);
   row.launch = static_cast<int64_t>(activity.correlation);
   row.kernel_class = static_cast<uint64_t>(ClassOf(name));
-  row.gemm = activity.gemm <= gemms_.size() ? activity.gemm : 0;
+  row.tag = activity.tag;
   table_.Add(row, activity.device, activity.stream);
 }
 
@@ -210,15 +211,14 @@ uint32_t ProfileBuilder::GemmShape(uint32_t batch, uint32_t m, uint32_t n, uint3
   return gemm_ids_[key] = static_cast<uint32_t>(gemms_.size());
 }
 
-void ProfileBuilder::TakeDevicesOf(ProfileBuilder* other) {
-  for (KernelRow& row : other->table_.rows()) {
-    if (row.gemm == 0) continue;
-    const diag::GemmTotals& shape = other->gemms_[row.gemm - 1];
-    row.gemm = GemmShape(shape.batch, shape.m, shape.n, shape.k, shape.data_type);
+std::vector<int64_t> ProfileBuilder::CommunicationLaunches(size_t count) {
+  std::vector<int64_t> launches(count, kUnknownTime);
+  table_.Match();
+  for (const KernelRow& row : table_.rows()) {
+    if (row.kernel_class != static_cast<uint64_t>(KernelClass::kCommunication)) continue;
+    if (row.launched && row.tag > 0 && row.tag <= count) launches[row.tag - 1] = row.launch;
   }
-  table_.Take(&other->table_);
-  for (const std::string& name : other->devices_) AddDeviceName(name);
-  for (const auto& [reason, count] : other->left_out_) left_out_[reason] += count;
+  return launches;
 }
 
 bool ProfileBuilder::empty() const {
@@ -322,6 +322,7 @@ void ProfileBuilder::FillCollectives(Profile* profile) {
     if (at == KernelRow::kNoStep) continue;
     calls[{at, call.communicator}].push_back(&call);
     if (profile->steps[at].device && profile->steps[at].device->communication_kernels > 0) continue;
+    if (!call.observed) continue;
     intervals[at].push_back({call.begin_ns, call.begin_ns + call.duration_ns});
   }
   for (auto& [key, list] : calls) {

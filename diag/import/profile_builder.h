@@ -33,7 +33,9 @@ struct DeviceActivity {
   uint32_t device = 0;
   uint64_t stream = 0;
   uint64_t correlation = 0;  // of its launch; 0 = not told
-  uint32_t gemm = 0;         // from GemmShape(); 0 = no matrix product, or of unknown shape
+  // Of a matrix product its GemmShape(), 0 when that is not known. Of a communication kernel a
+  // number of the caller's, from 1, by which CommunicationLaunches() tells its launch.
+  uint32_t tag = 0;
 };
 
 struct Collective {
@@ -45,6 +47,7 @@ struct Collective {
   int64_t begin_ns = 0;  // on the device; on the host when there is none
   int64_t duration_ns = 0;
   int64_t launched_ns = kUnknownTime;
+  bool observed = true;  // false: it was called, but when it ran is not known
 };
 
 struct Profile {
@@ -66,6 +69,8 @@ class ProfileBuilder {
   static constexpr size_t kMaxSteps = size_t{1} << 16;
   static constexpr size_t kMaxNames = 4096;
 
+  // As AddKernel() will take it; remembers the names it has seen.
+  KernelClass ClassOf(std::string_view name);
   void AddKernel(std::string_view name, const DeviceActivity& activity);
   void AddMemoryOperation(const DeviceActivity& activity);
   // The host call that launched the device work with this correlation. `many`: a graph launch.
@@ -81,10 +86,16 @@ class ProfileBuilder {
   // An event that could not be used, by reason ("without duration"); counted for the notes.
   void LeaveOut(const char* reason) { ++left_out_[reason]; }
 
-  // How many of this builder's device activities have their launch in `host`.
-  size_t LaunchedBy(const ProfileBuilder& host) const { return table_.MatchesIn(host.table_); }
-  // Moves the device activities of another builder here.
-  void TakeDevicesOf(ProfileBuilder* other);
+  // When the communication kernels with tags 1 to `count` were launched; kUnknownTime where that
+  // was not seen.
+  std::vector<int64_t> CommunicationLaunches(size_t count);
+
+  // How many activities of each device have their launch in `host`: tells whose device it is when a
+  // file shows several processes.
+  std::map<uint32_t, size_t> LaunchedBy(const ProfileBuilder& host) const {
+    return table_.MatchesIn(host.table_);
+  }
+  bool has_launches() const { return table_.has_launches(); }
 
   bool empty() const;
   // Adds `origin_ns` to all times. The builder is empty afterwards.
@@ -103,7 +114,6 @@ class ProfileBuilder {
   };
 
   bool Plausible(int64_t begin_ns, int64_t duration_ns);
-  KernelClass ClassOf(std::string_view name);
   uint32_t NameId(std::string_view name);
   void ArrangeSteps(Profile* profile);
   void FillSteps(Profile* profile);

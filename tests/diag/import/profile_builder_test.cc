@@ -119,7 +119,7 @@ TEST(ProfileBuilderTest, CommunicationBesideAProductCountsForIt) {
   ProfileBuilder builder;
   const uint32_t shape = builder.GemmShape(1, 64, 128, 32, DataType::kFloat16);
   DeviceActivity first = At(100, 100), second = At(300, 100);
-  first.gemm = second.gemm = shape;
+  first.tag = second.tag = shape;
   builder.AddKernel(kGemm, first);
   builder.AddKernel(kAllReduce, At(150, 20, 0, 9));   // inside the first
   builder.AddKernel(kAllReduce, At(160, 60, 0, 10));  // reaches past its end
