@@ -42,25 +42,31 @@ uint64_t Bytes(uint64_t elements, DataType type) {
   return __builtin_mul_overflow(elements, uint64_t{BytesOf(type)}, &bytes) ? 0 : bytes;
 }
 
+std::vector<uint32_t> Members(const std::vector<int64_t>& ranks) {
+  std::vector<uint32_t> members;
+  for (const int64_t rank : ranks) {
+    if (rank >= 0 && rank < kMaxGroupSize) members.push_back(static_cast<uint32_t>(rank));
+  }
+  return members;
+}
+
 }  // namespace
+
+KinetoGroups ReadKinetoGroups(const JsonArgs& distributed_info) {
+  KinetoGroups groups;
+  JsonArgs group;
+  for (const std::string& object : distributed_info.Objects("pg_config")) {
+    if (groups.size() >= kMaxGroups || !group.Parse(object)) continue;
+    std::string name(group.String("pg_name"));
+    if (name.empty() && group.Int("uid")) name = std::to_string(*group.Int("uid"));
+    if (!name.empty()) groups.emplace(std::move(name), Members(group.Ints("ranks")));
+  }
+  return groups;
+}
 
 void KinetoCollectives::SetJob(std::optional<uint32_t> rank, uint32_t world_size) {
   rank_ = rank;
   world_size_ = world_size;
-}
-
-void KinetoCollectives::AddGroupOfHeader(const JsonArgs& args) {
-  Group group;
-  const std::string name(args.String("pg_name"));
-  const std::vector<int64_t> ranks = args.Ints("ranks");
-  if (name.empty() || header_groups_.size() >= kMaxGroups) return;
-  group.name = args.String("pg_desc");
-  for (const int64_t rank : ranks) {
-    if (rank >= 0 && rank < kMaxGroupSize) group.members.push_back(static_cast<uint32_t>(rank));
-  }
-  group.size =
-      static_cast<uint32_t>(std::clamp<int64_t>(args.Int("pg_size").value_or(0), 0, kMaxGroupSize));
-  header_groups_.emplace(name, std::move(group));
 }
 
 uint32_t KinetoCollectives::GroupOf(const std::string& key, Group group) {
@@ -76,6 +82,7 @@ bool KinetoCollectives::Describe(const JsonArgs& args, Call* call) {
   const std::string_view operation = args.String("Collective name");
   if (operation.empty()) return false;
   call->operation = OperationNamed(operation);
+  if (operation == "wait") return true;  // for an earlier call, of which it knows nothing
   call->data_type = DataTypeNamed(args.String("dtype"));
   call->bytes = Bytes(Count(args.Int("In msg nelems")), call->data_type);
   if (const auto sequence = args.Int("Seq"); sequence && *sequence >= 0) {
@@ -87,12 +94,12 @@ bool KinetoCollectives::Describe(const JsonArgs& args, Call* call) {
   }
   Group group;
   group.ranks = args.String("Process Group Ranks");
-  const auto header = header_groups_.find(name);
-  for (const int64_t rank : args.Ints("Process Group Ranks")) {
-    if (rank >= 0 && rank < kMaxGroupSize) group.members.push_back(static_cast<uint32_t>(rank));
-  }
-  if (group.members.empty() && header != header_groups_.end()) {
-    group.members = header->second.members;
+  group.members = Members(args.Ints("Process Group Ranks"));
+  // The lists of large groups are shortened in the events, not in the header.
+  if (group.members.empty() && header_groups_ != nullptr) {
+    const auto header = header_groups_->find(name);
+    if (header != header_groups_->end()) group.members = header->second;
+    if (!group.members.empty()) group.ranks.clear();
     for (const uint32_t rank : group.members) group.ranks += std::to_string(rank) + ',';
   }
   group.size = static_cast<uint32_t>(
@@ -130,7 +137,8 @@ void KinetoCollectives::DescribeByInputs(const JsonArgs& args, Call* call) {
   };
   const auto sequence = number(inputs[1]), address = number(inputs[2]);
   const auto size = number(inputs.back());
-  if (!sequence || !address || !size || *size == 0 || *size > kMaxGroupSize) return;
+  // Waiting for a call is written alike, in a group of one.
+  if (!sequence || !address || !size || *size < 2 || *size > kMaxGroupSize) return;
   call->sequence = *sequence;
   Group group;
   group.by_address = true;

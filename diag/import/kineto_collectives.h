@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,13 +23,19 @@
 // ranks that ran another sequence do not meet.
 namespace flare::import {
 
+// The members of process groups by name, as the header of a trace lists them.
+using KinetoGroups = std::map<std::string, std::vector<uint32_t>, std::less<>>;
+// From "distributedInfo".
+KinetoGroups ReadKinetoGroups(const JsonArgs& distributed_info);
+
 class KinetoCollectives {
  public:
   static constexpr size_t kMaxCalls = 1 << 20;
 
-  // "distributedInfo". Must come before Finish().
+  // `groups` must outlive this.
+  void SetGroups(const KinetoGroups* groups) { header_groups_ = groups; }
+  // Must come before Finish().
   void SetJob(std::optional<uint32_t> rank, uint32_t world_size);
-  void AddGroupOfHeader(const JsonArgs& group);
 
   // record_param_comms; `args` may be null when it has none.
   void AddCall(int64_t begin_ns, int64_t duration_ns, uint64_t external_id, const JsonArgs* args);
@@ -86,9 +93,9 @@ class KinetoCollectives {
   uint32_t world_size_ = 0;
   std::vector<Group> groups_;
   std::map<std::string, uint32_t> group_ids_;
-  std::map<std::string, Group> header_groups_;  // by name
-  std::vector<Call> calls_;                     // of the host, then those that kernels describe
-  std::vector<uint32_t> by_begin_;              // host calls in order of time
+  const KinetoGroups* header_groups_ = nullptr;
+  std::vector<Call> calls_;         // of the host, then those that kernels describe
+  std::vector<uint32_t> by_begin_;  // host calls in order of time
   std::vector<Kernel> kernels_;
   uint64_t left_out_ = 0;
 };

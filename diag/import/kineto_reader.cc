@@ -35,7 +35,13 @@ bool Fits(int64_t size) { return size > 0 && size <= UINT32_MAX; }
 }  // namespace
 
 KinetoReader::KinetoReader(std::map<uint32_t, std::string> owners) : owners_(std::move(owners)) {
+  NewProcess();
+}
+
+KinetoProcess* KinetoReader::NewProcess() {
   processes_.push_back(std::make_unique<KinetoProcess>());
+  processes_.back()->collectives.SetGroups(&groups_);
+  return processes_.back().get();
 }
 
 // Versions before 1.12 wrote capitals.
@@ -56,7 +62,15 @@ KinetoReader::Category KinetoReader::CategoryOf(std::string_view cat) {
 
 void KinetoReader::Read(JsonEvents* events) {
   JsonEvent event;
-  while (events->Next(&event)) Take(event);
+  for (bool first = true; events->Next(&event); first = false) {
+    if (first) {
+      const auto info = events->members().find("distributedInfo");
+      if (info != events->members().end() && args_.Parse(info->second)) {
+        groups_ = ReadKinetoGroups(args_);
+      }
+    }
+    Take(event);
+  }
 }
 
 // The process of a host event. The first one seen also gets what was already there.
@@ -67,7 +81,7 @@ KinetoProcess& KinetoReader::Host(const JsonEvent& event) {
   const auto known = by_pid_.find(pid);
   if (known != by_pid_.end()) return *(last_ = processes_[known->second].get());
   if (!by_pid_.empty() && processes_.size() < kMaxProcesses) {
-    processes_.push_back(std::make_unique<KinetoProcess>());
+    NewProcess();
   }
   by_pid_.emplace(last_pid_, processes_.size() - 1);
   last_ = processes_.back().get();
@@ -135,7 +149,7 @@ void KinetoReader::TakeDevice(const JsonEvent& event, Category category, int64_t
   KinetoProcess& process = OfDevice(activity.device);
   process.works = true;
   if (category == Category::kMemoryOperation) return process.builder.AddMemoryOperation(activity);
-  const std::string name = CleanUtf8(event.String("name"));
+  const std::string_view name = event.String("name");
   const KernelClass kernel_class = process.builder.ClassOf(name);
   const uint64_t external_id = Id(args_, "External id");
   if (kernel_class == KernelClass::kCommunication) {

@@ -64,10 +64,12 @@ class KinetoReader {
   void TakeAnnotation(const JsonEvent& event, std::string_view name, bool user, int64_t begin,
                       int64_t duration);
   uint32_t GemmOf(KinetoProcess* process, std::string_view name);
+  KinetoProcess* NewProcess();
   KinetoProcess& Host(const JsonEvent& event);
   KinetoProcess& OfDevice(uint32_t device);
 
   const std::map<uint32_t, std::string> owners_;
+  KinetoGroups groups_;
   std::vector<std::unique_ptr<KinetoProcess>> processes_;
   std::map<std::string, size_t, std::less<>> by_pid_;
   std::string last_pid_;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "diag/import/device_fold.h"
+#include "diag/import/json_args.h"
 
 namespace flare::import {
 namespace {
@@ -113,13 +114,13 @@ KernelClass ProfileBuilder::ClassOf(std::string_view name) {
 }
 
 uint32_t ProfileBuilder::NameId(std::string_view name) {
-  if (name.size() > kMaxNameBytes) name = name.substr(0, kMaxNameBytes);
-  const auto known = name_ids_.find(std::string(name));
+  const std::string kept(name.substr(0, kMaxNameBytes));
+  const auto known = name_ids_.find(kept);
   if (known != name_ids_.end()) return known->second;
   if (names_.empty()) names_.emplace_back();  // 0 stands for what has no name, or one too many
-  if (name.empty() || names_.size() >= kMaxNames) return 0;
-  names_.emplace_back(name);
-  return name_ids_[std::string(name)] = static_cast<uint32_t>(names_.size() - 1);
+  if (kept.empty() || names_.size() >= kMaxNames) return 0;
+  names_.push_back(CleanUtf8(kept));
+  return name_ids_[kept] = static_cast<uint32_t>(names_.size() - 1);
 }
 
 void ProfileBuilder::AddKernel(std::string_view name, const DeviceActivity& activity) {
