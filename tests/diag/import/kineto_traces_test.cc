@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -89,12 +90,14 @@ std::string AsHtaReadsIt(const std::string& path) {
     const std::string cat(event.String("cat"));
     if ((cat != "kernel" && !cat.starts_with("gpu_mem")) || !launched.contains(correlation(event)))
       return;
-    const int64_t begin = (*event.Nanoseconds("ts") + 999) / 1000;
-    const int64_t end = (*event.Nanoseconds("ts") + *event.Nanoseconds("dur")) / 1000;
+    // HTA's times are doubles: 0.25 us apart where they count from 1970.
+    const double begin = std::stod(std::string(event.Text("ts")));
+    const double end = begin + std::stod(std::string(event.Text("dur")));
+    const auto rounded = static_cast<int64_t>(std::ceil(begin));
+    const int64_t length = std::max<int64_t>(0, static_cast<int64_t>(std::floor(end)) - rounded);
     text += R"({"ph":"X","cat":")" + cat + R"(","name":)" + std::string(event.Raw("name")) +
-            R"(,"ts":)" + std::to_string(begin) + R"(,"dur":)" +
-            std::to_string(std::max<int64_t>(0, end - begin)) + R"(,"args":)" +
-            std::string(event.Raw("args")) + "},";
+            R"(,"ts":)" + std::to_string(rounded) + R"(,"dur":)" + std::to_string(length) +
+            R"(,"args":)" + std::string(event.Raw("args")) + "},";
   });
   return text;
 }
