@@ -104,6 +104,7 @@ RankFragment ToRank(KinetoProcess* process, const Header& header, int64_t origin
                       std::make_move_iterator(profile.steps.end()));
   if (profile.has_device) record.recording = std::move(profile.device);
   record.state.communicators = std::move(profile.communicators);
+  rank.collective_ends = std::move(profile.collective_ends);
   if (!profile.pseudo_steps) record.state.steps = record.steps.size();
   notes->insert(notes->end(), profile.notes.begin(), profile.notes.end());
   if (profile.pseudo_steps) {

@@ -21,6 +21,22 @@ constexpr size_t kMaxDevices = 64;
 // Sequence numbers missing in a row that are written as "not observed" rather than as a new entry.
 constexpr uint64_t kMaxGap = 16;
 
+// Members begin and end together only in what all members give to and take from: the root of the
+// others may be done before they came, and the ends of a pair are no collective at all.
+bool Symmetric(Operation operation) {
+  switch (operation) {
+    case Operation::kSend:
+    case Operation::kRecv:
+    case Operation::kBroadcast:
+    case Operation::kReduce:
+    case Operation::kGather:
+    case Operation::kScatter:
+      return false;
+    default:
+      return true;
+  }
+}
+
 bool PointToPoint(Operation operation) {
   return operation == Operation::kSend || operation == Operation::kRecv;
 }
@@ -90,7 +106,7 @@ void AddCommunicatorSteps(const std::vector<const Collective*>& calls, diag::Ran
       last = call->sequence;
     }
     entry->duration_us.resize(last - entry->first_sequence + 1);
-    if (!call->observed) continue;
+    if (!call->observed || !Symmetric(call->operation)) continue;
     const int64_t us = std::max<int64_t>(1, (end - begin + 500) / 1000);  // 0 is "not observed"
     entry->duration_us.back() = static_cast<uint32_t>(std::min<int64_t>(us, UINT32_MAX));
   }
@@ -338,6 +354,21 @@ void ProfileBuilder::FillCollectives(Profile* profile) {
   for (auto& [at, list] : intervals) profile->steps[at].communication_ns = UnionOf(std::move(list));
 }
 
+// Ends tell clocks apart: members of a symmetric collective end it together.
+void ProfileBuilder::FillEnds(int64_t origin_ns, Profile* profile) {
+  std::vector<CollectiveEnd>& ends = profile->collective_ends;
+  for (const Collective& call : collectives_) {
+    if (!call.observed || !Symmetric(call.operation)) continue;
+    const int64_t at = origin_ns + call.begin_ns + call.duration_ns;
+    if (at > 0) ends.push_back({call.communicator, call.sequence, static_cast<uint64_t>(at)});
+  }
+  std::sort(ends.begin(), ends.end(), [](const CollectiveEnd& a, const CollectiveEnd& b) {
+    return a.at_unix_ns < b.at_unix_ns;
+  });
+  if (ends.size() <= kMostCollectiveEnds) return;
+  ends.erase(ends.begin(), ends.end() - static_cast<ptrdiff_t>(kMostCollectiveEnds));
+}
+
 Profile ProfileBuilder::Build(int64_t origin_ns) {
   Profile profile;
   table_.Match();
@@ -363,6 +394,7 @@ Profile ProfileBuilder::Build(int64_t origin_ns) {
   FillSteps(&profile);
   FillSpans(&profile);
   FillCollectives(&profile);
+  FillEnds(origin_ns, &profile);
   for (auto& [id, state] : communicators_) profile.communicators.push_back(std::move(state));
   if (first_ns_ <= last_ns_) {
     profile.first_ns = static_cast<int64_t>(unix_ns(first_ns_));

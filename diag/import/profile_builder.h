@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "diag/import/fragment.h"
 #include "diag/import/kernel_table.h"
 #include "diag/model/job.h"
 
@@ -57,6 +58,7 @@ struct Profile {
   bool pseudo_steps = false;          // no step was marked
   int64_t first_ns = 0, last_ns = 0;  // begin and end of everything, since the epoch
   std::vector<diag::CommunicatorState> communicators;
+  std::vector<CollectiveEnd> collective_ends;  // the last kMostCollectiveEnds
   std::vector<std::string> notes;
 };
 
@@ -119,6 +121,7 @@ class ProfileBuilder {
   void FillSteps(Profile* profile);
   void FillSpans(Profile* profile);
   void FillCollectives(Profile* profile);
+  void FillEnds(int64_t origin_ns, Profile* profile);
   uint32_t StepAt(int64_t time_ns) const;
 
   KernelTable table_;
