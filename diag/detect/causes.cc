@@ -29,6 +29,10 @@ constexpr std::array kCauses = {
     Cause{"data_worker_slow", "algorithm", 1},
     Cause{"cpu_contention", "operations", 1},
     Cause{"file_system_slow", "operations", 1},
+    Cause{"data_loader", "algorithm", 1},
+    Cause{"load_imbalance", "algorithm", 1},
+    Cause{"memory_management", "algorithm", 1},
+    Cause{"needless_synchronize", "algorithm", 1},
     Cause{"cause_not_found", "operations", 0},
 };
 
@@ -46,7 +50,7 @@ Verdict MakeVerdict(std::string_view finding_class, std::string_view cause) {
   verdict.finding_class = finding_class;
   verdict.cause = cause;
   verdict.team = Find(cause).team;
-  verdict.severity = finding_class == "fail_slow" ? "medium" : "high";
+  verdict.severity = finding_class == "hang" || finding_class == "error" ? "high" : "medium";
   return verdict;
 }
 

@@ -5,6 +5,9 @@
 
 #include "diag/detect/fail_slow.h"
 #include "diag/detect/hang.h"
+#include "diag/detect/late_rank.h"
+#include "diag/detect/recording_hints.h"
+#include "diag/detect/stage_imbalance.h"
 
 namespace flare::diag {
 namespace {
@@ -12,6 +15,10 @@ namespace {
 constexpr std::array kDetectors = {
     Detector{"hang", [](const Job& job, uint64_t now) { return DetectHang(job, now); }},
     Detector{"fail_slow", [](const Job& job, uint64_t now) { return DetectFailSlow(job, now); }},
+    Detector{"late_rank", [](const Job& job, uint64_t now) { return DetectLateRank(job, now); }},
+    Detector{"recording", [](const Job& job, uint64_t now) { return DetectInRecording(job, now); }},
+    Detector{"stage_imbalance",
+             [](const Job& job, uint64_t now) { return DetectStageImbalance(job, now); }},
 };
 
 }  // namespace

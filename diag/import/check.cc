@@ -15,7 +15,7 @@ constexpr size_t kMostNotes = 1000;
 constexpr size_t kMostSignals = 100'000;
 constexpr size_t kMostPhases = 1024;
 constexpr size_t kMostCommunicators = 1024;
-constexpr size_t kMostDurations = 128;
+constexpr size_t kMostDurations = 1 << 20;  // a profile has them all
 constexpr size_t kMostOperations = 256;
 constexpr size_t kMostOpenCalls = 2048;
 constexpr size_t kMostRecent = 256;
@@ -91,6 +91,7 @@ class Check {
     std::erase_if(rank->collective_ends,
                   [&](const CollectiveEnd& end) { return !SaneTime(end.at_unix_ns); });
     CheckSteps(&record.steps);
+    if (record.recording) CheckDevice(&*record.recording);
     CheckState(&record.state);
   }
 

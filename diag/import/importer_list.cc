@@ -14,7 +14,11 @@ namespace {
 
 // In the order in which --help lists them. Of equally sure importers the first wins.
 const std::vector<Importer>& Table() {
-  static const std::vector<Importer> table = {};
+  static const std::vector<Importer> table = {
+      {"kineto", "PyTorch profiler trace (Kineto)", RecogniseKineto, ReadKineto},
+      {"operation-timeline", "timeline of pipeline operations (Chrome JSON)",
+       RecogniseOperationTimeline, ReadOperationTimeline},
+  };
   return table;
 }
 

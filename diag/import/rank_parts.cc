@@ -225,6 +225,10 @@ void MergeRank(RankFragment more, const std::string& more_kind, RankFragment* ra
   rank->steps_left_out += more.steps_left_out;
   std::move(more.collective_ends.begin(), more.collective_ends.end(),
             std::back_inserter(rank->collective_ends));
+  // Of several recordings of one process the one that saw most.
+  if (from.recording && (!record.recording || record.recording->kernels < from.recording->kernels)) {
+    record.recording = std::move(from.recording);
+  }
   MergeStates(std::move(from.state), same_kind, &record.state, notes);
   MergeSteps(std::move(from.steps), more_kind, &record.steps, kind, notes);
 }
