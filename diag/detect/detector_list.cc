@@ -5,6 +5,8 @@
 
 #include "diag/detect/fail_slow.h"
 #include "diag/detect/hang.h"
+#include "diag/detect/hardware_signals.h"
+#include "diag/detect/stacks.h"
 
 namespace flare::diag {
 namespace {
@@ -12,6 +14,8 @@ namespace {
 constexpr std::array kDetectors = {
     Detector{"hang", [](const Job& job, uint64_t now) { return DetectHang(job, now); }},
     Detector{"fail_slow", [](const Job& job, uint64_t now) { return DetectFailSlow(job, now); }},
+    Detector{"stacks", [](const Job& job, uint64_t now) { return DetectStacks(job, now); }},
+    Detector{"signals", [](const Job& job, uint64_t now) { return DetectSignals(job, now); }},
 };
 
 }  // namespace

@@ -86,8 +86,8 @@ class FaulthandlerParser : public DumpParser {
     if (DumpedProcess* process = dump_->process(*process_)) process->life = diag::Life::kDied;
     diag::HostSignal signal;
     signal.kind = diag::SignalKind::kCrash;
-    signal.rank = origin_->rank;
     signal.node = origin_->node;
+    signal.device = "python";
     signal.text = line.substr(0, 500);
     signal.source = "faulthandler";
     dump_->AddSignal(std::move(signal));

@@ -64,9 +64,11 @@ class KernelLog {
     } else if (Has(text, "segfault at ") || Has(text, "general protection fault")) {
       TakeCrash(line, number);
     } else if (text.starts_with("nvidia-peermem ") && Has(text, "ERROR")) {
-      Add(line, number, SignalKind::kNodeFault, "nvidia-peermem");
+      // Said when a process ends before its registered memory: no fault, but worth showing.
+      Add(line, number, SignalKind::kUnknown, "nvidia-peermem");
     } else if (Has(text, "NVRM: ") &&
-               (Has(text, "RmInitAdapter failed") || Has(text, "GPU is lost"))) {
+               (Has(text, "RmInitAdapter failed") || Has(text, "GPU is lost") ||
+                Has(text, "fallen off the bus"))) {
       Add(line, number, SignalKind::kGpuLost, PciAddress(text));
     } else {
       LookForNode(line, number);
@@ -90,7 +92,7 @@ class KernelLog {
     } else if (Has(text, "[Hardware Error]") && Has(text, "ncorrected")) {
       Add(line, number, SignalKind::kNodeFault, "machine check");
     } else if (text.starts_with("Kernel panic")) {
-      Add(line, number, SignalKind::kNodeFault, "kernel panic");
+      Add(line, number, SignalKind::kNodeFault, "kernel");
     }
   }
 

@@ -11,7 +11,7 @@
 namespace flare::diag {
 
 enum class SignalKind : uint8_t {
-  kUnknown,
+  kUnknown,       // worth showing, and nothing is concluded from it
   kXid,           // NVIDIA driver error; code = Xid number, value = 1 fatal, 0 not, where told
   kSxid,          // NVSwitch error; code = SXid number, value as above
   kEcc,           // memory errors; code = EccFact, value = count
