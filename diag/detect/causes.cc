@@ -19,6 +19,11 @@ constexpr std::array kCauses = {
     Cause{"process_stopped", "operations", 2},
     Cause{"process_crashed", "operations", 2},
     Cause{"process_exited", "operations", 2},
+    Cause{"out_of_memory_kill", "operations", 2},
+    Cause{"gpu_lost", "operations", 2},
+    Cause{"gpu_xid", "operations", 2},
+    Cause{"ecc_error", "operations", 2},
+    Cause{"stuck_link", "operations", 2},
     Cause{"data_loader_stall", "algorithm", 1},
     Cause{"checkpoint_io", "operations", 1},
     Cause{"python_gc", "algorithm", 1},
@@ -33,6 +38,10 @@ constexpr std::array kCauses = {
     Cause{"load_imbalance", "algorithm", 1},
     Cause{"memory_management", "algorithm", 1},
     Cause{"needless_synchronize", "algorithm", 1},
+    Cause{"gpu_clock", "operations", 1},
+    Cause{"nic_degraded", "operations", 1},
+    Cause{"network_degraded", "operations", 1},
+    Cause{"pcie_degraded", "operations", 1},
     Cause{"cause_not_found", "operations", 0},
 };
 

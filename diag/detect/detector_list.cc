@@ -8,6 +8,8 @@
 #include "diag/detect/late_rank.h"
 #include "diag/detect/recording_hints.h"
 #include "diag/detect/stage_imbalance.h"
+#include "diag/detect/hardware_signals.h"
+#include "diag/detect/stacks.h"
 
 namespace flare::diag {
 namespace {
@@ -19,6 +21,8 @@ constexpr std::array kDetectors = {
     Detector{"recording", [](const Job& job, uint64_t now) { return DetectInRecording(job, now); }},
     Detector{"stage_imbalance",
              [](const Job& job, uint64_t now) { return DetectStageImbalance(job, now); }},
+    Detector{"stacks", [](const Job& job, uint64_t now) { return DetectStacks(job, now); }},
+    Detector{"signals", [](const Job& job, uint64_t now) { return DetectSignals(job, now); }},
 };
 
 }  // namespace

@@ -31,8 +31,10 @@ bool SameFamily(const std::string& a, const std::string& b) {
   return a == b || (stall(a) && stall(b));
 }
 
+// What a host says names its node, often without a rank.
 bool SameKey(const Verdict& a, const Verdict& b) {
-  return a.finding_class == b.finding_class && a.cause == b.cause && a.ranks == b.ranks;
+  return a.finding_class == b.finding_class && a.cause == b.cause && a.ranks == b.ranks &&
+         (!a.ranks.empty() || (a.nodes == b.nodes && a.team == b.team));
 }
 
 bool Heard(const Job& job, uint64_t now) {

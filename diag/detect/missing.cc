@@ -4,6 +4,7 @@
 
 #include "diag/detect/causes.h"
 #include "diag/detect/hang_parts.h"
+#include "diag/detect/hold_up.h"
 #include "diag/detect/words.h"
 
 namespace flare::diag {
@@ -119,48 +120,21 @@ std::vector<Verdict> FromCycles(const JobView& view) {
 
 // ---- Ranks that others wait for and that are busy elsewhere.
 
-struct Reason {
-  const char* cause;
-  double confidence;
-  std::string doing;  // "is loading data"
-  const char* action;
-};
+constexpr HoldUp kNotSeen = {"cause_not_found", 0.4, "has not come to it, for a reason not seen",
+                             "Dump the stack of this rank (py-spy dump --native)."};
 
-Reason ReasonFor(const JobView& view, const WaitNode& root) {
+HoldUp ReasonFor(const JobView& view, const WaitNode& root) {
   const Activity& activity = root.activity;
-  switch (activity.doing) {
-    case Doing::kDataLoad:
-      return {"data_loader_stall", 0.85, "waits for its data loader",
-              "Look at the data workers of this rank and the storage they read; num_workers=0 "
-              "shows the line that is stuck."};
-    case Doing::kCheckpoint:
-      return {"checkpoint_io", 0.8, "is saving a checkpoint",
-              "Look at the storage the checkpoint goes to; if saving is just slow, let the others "
-              "not wait for it, or raise the time-out."};
-    case Doing::kGc:
-      if (root.view->at_unix_ns() >= activity.since_unix_ns + view.settings().min_stall_ns) {
-        return {"python_gc", 0.8, "is in a Python garbage collection",
-                "Freeze or disable automatic collection (gc.freeze(), gc.disable()) and collect on "
-                "all ranks in the same step."};
-      }
-      break;
-    case Doing::kFileSystem:
-      return {"file_system_stall", 0.8, "is blocked in a file system call",
-              "Look at the file system behind this path (mount, server, lock, or a pipe nobody "
-              "writes to)."};
-    case Doing::kUserCode:
-      return {"user_code_stuck", 0.75, "is in its own code",
-              "If this place is not meant to take so long, look for an endless loop there; else "
-              "wait: the suspicion goes when the rank moves on."};
-    case Doing::kLock:
-      return {"lock_deadlock", activity.place.empty() ? 0.5 : 0.7, "sleeps on a lock",
-              "Look at who holds this lock: dump all threads of the process (py-spy dump)."};
-    case Doing::kWaitsForPeers:
-    case Doing::kUnknown:
-      break;
-  }
-  return {"cause_not_found", 0.4, "has not come to it, for a reason not seen",
-          "Dump the stack of this rank (py-spy dump --native)."};
+  const HoldUp* known = HoldUpBy(activity.doing);
+  if (known == nullptr) return kNotSeen;
+  // A short collection is no reason.
+  const bool short_gc =
+      activity.doing == Doing::kGc &&
+      root.view->at_unix_ns() < activity.since_unix_ns + view.settings().min_stall_ns;
+  if (short_gc) return kNotSeen;
+  HoldUp reason = *known;
+  if (activity.doing == Doing::kLock && activity.place.empty()) reason.confidence = 0.5;
+  return reason;
 }
 
 std::string ActivityText(const Activity& activity) {
@@ -171,7 +145,7 @@ std::string ActivityText(const Activity& activity) {
 }
 
 Verdict MissingVerdict(const JobView& view, const WaitGraph& graph, const std::vector<Rank>& roots,
-                       const Reason& reason, bool slow_but_moving) {
+                       const HoldUp& reason, bool slow_but_moving) {
   Verdict verdict = MakeVerdict("hang", reason.cause);
   const std::vector<Rank> victims = graph.WaitersFor(roots);
   verdict.confidence = slow_but_moving ? reason.confidence / 2 : reason.confidence;
@@ -198,7 +172,7 @@ Verdict MissingVerdict(const JobView& view, const WaitGraph& graph, const std::v
 
 std::vector<Verdict> FromRoots(const JobView& view, const WaitGraph& graph) {
   std::map<std::string, std::vector<Rank>> by_cause;
-  std::map<std::string, Reason> reasons;
+  std::map<std::string, HoldUp> reasons;
   bool unsettled = false;
   for (Rank rank : graph.roots) {
     const WaitNode& root = graph.nodes.at(rank);
@@ -219,7 +193,7 @@ std::vector<Verdict> FromRoots(const JobView& view, const WaitGraph& graph) {
       return {MissingVerdict(view, graph, {rank}, ReasonFor(view, root), true)};
     }
     if (root.activity.doing == Doing::kWaitsForPeers) continue;  // for whom, we do not see
-    const Reason reason = ReasonFor(view, root);
+    const HoldUp reason = ReasonFor(view, root);
     by_cause[reason.cause].push_back(rank);
     reasons.insert({reason.cause, reason});
   }

@@ -18,6 +18,20 @@ const std::vector<Importer>& Table() {
       {"kineto", "PyTorch profiler trace (Kineto)", RecogniseKineto, ReadKineto},
       {"operation-timeline", "timeline of pipeline operations (Chrome JSON)",
        RecogniseOperationTimeline, ReadOperationTimeline},
+      {"py-spy", "py-spy dump", RecognisePySpy, ReadPySpy},
+      {"py-spy-json", "py-spy dump --json", RecognisePySpyJson, ReadPySpyJson},
+      {"faulthandler", "Python faulthandler dump", RecogniseFaulthandler, ReadFaulthandler},
+      {"gdb", "gdb backtrace", RecogniseGdbBacktrace, ReadGdbBacktrace},
+      {"stack-svg", "xpu_timer stack flame graph", RecogniseStackSvg, ReadStackSvg},
+      {"kernel-log", "kernel or system log", RecogniseKernelLog, ReadKernelLog},
+      {"fabric-manager", "NVIDIA fabric manager log", RecogniseFabricManager, ReadFabricManager},
+      {"nvidia-smi", "nvidia-smi output", RecogniseNvidiaSmi, ReadNvidiaSmi},
+      {"ibstat", "ibstat or ibstatus output", RecogniseInfiniband, ReadInfiniband},
+      {"ib-sysfs", "tar of /sys/class/infiniband", RecogniseInfinibandSysfs, ReadInfinibandSysfs},
+      {"dcgmi", "dcgmi diag or health", RecogniseDcgm, ReadDcgm},
+      {"dcgmi-json", "dcgmi diag or health as JSON", RecogniseDcgmJson, ReadDcgmJson},
+      {"prometheus", "metrics of dcgm-exporter, nvidia_gpu_exporter or xpu_timer",
+       RecognisePrometheus, ReadPrometheus},
   };
   return table;
 }
