@@ -25,6 +25,7 @@ constexpr std::array kCauses = {
     Cause{"file_system_stall", "operations", 1},
     Cause{"user_code_stuck", "algorithm", 1},
     Cause{"lock_deadlock", "algorithm", 1},
+    Cause{"stuck_kernel", "operations", 1},
     Cause{"compute_slow", "operations", 1},
     Cause{"data_worker_slow", "algorithm", 1},
     Cause{"cpu_contention", "operations", 1},

@@ -30,14 +30,6 @@ bool IsLibraryFile(std::string_view file) {
          Contains(file, "/dist-packages/") || Contains(file, "/lib/python3");
 }
 
-// Innermost frame of the user's own program, else the innermost of all; null without a stack.
-const StackFrame* PlaceOf(const std::vector<StackFrame>& stack) {
-  for (const StackFrame& frame : stack) {
-    if (!IsLibraryFile(frame.file)) return &frame;
-  }
-  return stack.empty() ? nullptr : &stack.front();
-}
-
 bool AnyFrameIn(const std::vector<StackFrame>& stack, std::string_view path) {
   return std::any_of(stack.begin(), stack.end(),
                      [&](const StackFrame& frame) { return Contains(frame.file, path); });
@@ -153,11 +145,18 @@ void FromSystemCallAndCpu(const RankRecord& record, Activity* activity) {
 
 }  // namespace
 
+std::string PlaceOf(const std::vector<StackFrame>& stack) {
+  for (const StackFrame& frame : stack) {
+    if (!IsLibraryFile(frame.file)) return FrameText(frame);
+  }
+  return stack.empty() ? "" : FrameText(stack.front());
+}
+
 Activity ActivityOf(const RankRecord& record) {
   const RankState& state = record.state;
   const std::vector<StackFrame>& stack = state.process.python_stack;
   Activity activity;
-  if (const StackFrame* frame = PlaceOf(stack)) activity.place = FrameText(*frame);
+  activity.place = PlaceOf(stack);
   activity.cpu_share = CpuShare(record);
   if (const OpenCall* call = InnermostCall(state)) {
     activity.since_unix_ns = call->since_unix_ns;

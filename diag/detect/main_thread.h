@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "diag/model/job.h"
 
@@ -33,5 +34,9 @@ struct Activity {
 };
 
 Activity ActivityOf(const RankRecord& record);
+
+// The innermost frame outside of libraries, in words; the innermost of all without one; empty
+// without a stack.
+std::string PlaceOf(const std::vector<StackFrame>& stack);
 
 }  // namespace flare::diag

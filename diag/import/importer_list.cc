@@ -14,7 +14,10 @@ namespace {
 
 // In the order in which --help lists them. Of equally sure importers the first wins.
 const std::vector<Importer>& Table() {
-  static const std::vector<Importer> table = {};
+  static const std::vector<Importer> table = {
+      {"flight-recorder", "PyTorch Flight Recorder dump", RecogniseFlightRecorder,
+       ReadFlightRecorder},
+  };
   return table;
 }
 
