@@ -30,6 +30,11 @@ constexpr std::array kCauses = {
     Cause{"data_worker_slow", "algorithm", 1},
     Cause{"cpu_contention", "operations", 1},
     Cause{"file_system_slow", "operations", 1},
+    Cause{"cuda_error", "operations", 2},
+    Cause{"nccl_error", "infrastructure", 1},
+    Cause{"uncaught_exception", "algorithm", 2},
+    Cause{"gpu_direct_off", "operations", 1},
+    Cause{"collective_algorithm", "infrastructure", 1},
     Cause{"cause_not_found", "operations", 0},
 };
 

@@ -5,12 +5,15 @@
 
 #include "diag/detect/fail_slow.h"
 #include "diag/detect/hang.h"
+#include "diag/detect/library_signals.h"
 
 namespace flare::diag {
 namespace {
 
 constexpr std::array kDetectors = {
     Detector{"hang", [](const Job& job, uint64_t now) { return DetectHang(job, now); }},
+    Detector{"library_signals",
+             [](const Job& job, uint64_t now) { return DetectLibrarySignals(job, now); }},
     Detector{"fail_slow", [](const Job& job, uint64_t now) { return DetectFailSlow(job, now); }},
 };
 

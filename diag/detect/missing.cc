@@ -18,7 +18,10 @@ uint64_t LastProgress(const JobView& view, const std::vector<Rank>& a, const std
   for (const std::vector<Rank>* ranks : {&a, &b}) {
     for (Rank rank : *ranks) {
       const RankView* found = view.Find(rank);
-      if (found != nullptr) last = std::max(last, found->record->state.last_progress_unix_ns);
+      if (found == nullptr) continue;
+      last = std::max(last, found->record->state.last_progress_unix_ns);
+      // A dump may not tell when anything was finished; what waits has waited since then.
+      if (found->stands_still()) last = std::max(last, found->at_unix_ns() - found->wait_ns);
     }
   }
   return last;

@@ -30,6 +30,8 @@ enum class SignalKind : uint8_t {
   kCrash,             // segmentation fault, abort
   kException,         // uncaught Python exception
   kNodeFault,         // any other statement that a node or device is defective
+  kUnreachable,       // a process does not answer the others; value = 1 when they hold it for dead
+  kCountsDiffer,      // members of a communicator have made different numbers of calls, when asked
 };
 
 // One statement. What is not told is empty; `rank` and `device` may both be absent.
