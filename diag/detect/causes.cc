@@ -30,6 +30,7 @@ constexpr std::array kCauses = {
     Cause{"file_system_stall", "operations", 1},
     Cause{"user_code_stuck", "algorithm", 1},
     Cause{"lock_deadlock", "algorithm", 1},
+    Cause{"stuck_kernel", "operations", 1},
     Cause{"compute_slow", "operations", 1},
     Cause{"data_worker_slow", "algorithm", 1},
     Cause{"cpu_contention", "operations", 1},
@@ -42,6 +43,11 @@ constexpr std::array kCauses = {
     Cause{"nic_degraded", "operations", 1},
     Cause{"network_degraded", "operations", 1},
     Cause{"pcie_degraded", "operations", 1},
+    Cause{"cuda_error", "operations", 2},
+    Cause{"nccl_error", "infrastructure", 1},
+    Cause{"uncaught_exception", "algorithm", 2},
+    Cause{"gpu_direct_off", "operations", 1},
+    Cause{"collective_algorithm", "infrastructure", 1},
     Cause{"cause_not_found", "operations", 0},
 };
 

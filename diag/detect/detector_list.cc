@@ -10,12 +10,15 @@
 #include "diag/detect/stage_imbalance.h"
 #include "diag/detect/hardware_signals.h"
 #include "diag/detect/stacks.h"
+#include "diag/detect/library_signals.h"
 
 namespace flare::diag {
 namespace {
 
 constexpr std::array kDetectors = {
     Detector{"hang", [](const Job& job, uint64_t now) { return DetectHang(job, now); }},
+    Detector{"library_signals",
+             [](const Job& job, uint64_t now) { return DetectLibrarySignals(job, now); }},
     Detector{"fail_slow", [](const Job& job, uint64_t now) { return DetectFailSlow(job, now); }},
     Detector{"late_rank", [](const Job& job, uint64_t now) { return DetectLateRank(job, now); }},
     Detector{"recording", [](const Job& job, uint64_t now) { return DetectInRecording(job, now); }},

@@ -32,6 +32,8 @@ const std::vector<Importer>& Table() {
       {"dcgmi-json", "dcgmi diag or health as JSON", RecogniseDcgmJson, ReadDcgmJson},
       {"prometheus", "metrics of dcgm-exporter, nvidia_gpu_exporter or xpu_timer",
        RecognisePrometheus, ReadPrometheus},
+      {"flight-recorder", "PyTorch Flight Recorder dump", RecogniseFlightRecorder,
+       ReadFlightRecorder},
   };
   return table;
 }

@@ -40,5 +40,7 @@ int RecogniseDcgmJson(std::string_view head);
 Status ReadDcgmJson(Input* input, Fragment* fragment);
 int RecognisePrometheus(std::string_view head);
 Status ReadPrometheus(Input* input, Fragment* fragment);
+int RecogniseFlightRecorder(std::string_view head);
+Status ReadFlightRecorder(Input* input, Fragment* fragment);
 
 }  // namespace flare::import

@@ -63,6 +63,12 @@ struct RankStep {
   std::optional<DeviceStep> device;  // absent: no device was seen, or not timed
 };
 
+struct StackFrame {
+  std::string function;
+  std::string file;
+  uint32_t line = 0;
+};
+
 struct OpenCall {
   EventKind kind = EventKind::kNone;
   std::string name;
@@ -76,6 +82,10 @@ struct OpenCall {
   uint32_t thread = 0;
   bool main_thread = false;
   bool unequal_bytes_allowed = false;
+  // From dumps only: whether its work on the device has begun, and where the program made the call,
+  // innermost first.
+  std::optional<bool> begun;
+  std::vector<StackFrame> stack;
 };
 
 struct Signature {
@@ -96,12 +106,6 @@ struct CommunicatorState {
   uint64_t launched = 0;
   uint64_t completed = 0;
   std::vector<Signature> recent;  // oldest first; only when the rank made no progress lately
-};
-
-struct StackFrame {
-  std::string function;
-  std::string file;
-  uint32_t line = 0;
 };
 
 // One thread of a process as a dump of stacks shows it.
@@ -144,6 +148,10 @@ struct RankState {
   ProcessState process;
   std::vector<OpenCall> open_calls;
   std::vector<CommunicatorState> communicators;
+  // From a dump of the calls of a job that stands still: what waits has waited at least until
+  // `at_unix_ns`; for how long before the dump was made is not told.
+  bool stands_still = false;
+  std::optional<OpenCall> last_call;  // the newest one known, finished; from dumps only
 };
 
 // One rank of one attempt of a job.

@@ -37,6 +37,8 @@ enum class SignalKind : uint8_t {
   kFileSystemStall,     // the kernel: a task blocked, or a server that does not answer; value =
                         // seconds
   kDeviceHang,  // a watchdog beside the library: work on the device of this rank does not end
+  kUnreachable,   // a process does not answer the others; value = 1 when they hold it for dead
+  kCountsDiffer,  // members of a communicator made different numbers of calls, when asked
 };
 
 // What exactly is said about a GPU's memory.
