@@ -29,6 +29,9 @@ const std::vector<Importer>& Table() {
       {"dcgmi-json", "dcgmi diag or health as JSON", RecogniseDcgmJson, ReadDcgmJson},
       {"prometheus", "metrics of dcgm-exporter, nvidia_gpu_exporter or xpu_timer",
        RecognisePrometheus, ReadPrometheus},
+      {"kineto", "PyTorch profiler trace (Kineto)", RecogniseKineto, ReadKineto},
+      {"operation-timeline", "timeline of pipeline operations (Chrome JSON)",
+       RecogniseOperationTimeline, ReadOperationTimeline},
   };
   return table;
 }

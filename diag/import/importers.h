@@ -35,5 +35,10 @@ int RecogniseDcgmJson(std::string_view head);
 Status ReadDcgmJson(Input* input, Fragment* fragment);
 int RecognisePrometheus(std::string_view head);
 Status ReadPrometheus(Input* input, Fragment* fragment);
+int RecogniseKineto(std::string_view head);
+Status ReadKineto(Input* input, Fragment* fragment);
+
+int RecogniseOperationTimeline(std::string_view head);
+Status ReadOperationTimeline(Input* input, Fragment* fragment);
 
 }  // namespace flare::import

@@ -54,6 +54,9 @@ class Input {
   // bytes that could be had.
   Result<std::string_view> Next();
 
+  // Next() begins again, for formats that must be read twice.
+  Status Restart();
+
   // Everything from the beginning, for formats that must lie in memory; an error above `max_bytes`.
   Result<std::string> ReadAll(size_t max_bytes);
 
@@ -63,7 +66,6 @@ class Input {
 
  private:
   Input(std::string name, std::string path, const InputLimits& limits, ReadWatch* watch);
-  Status Restart();
   Status ReadHead();
   Status CheckLimits(size_t more);
   Status CopyTo(int fd);

@@ -166,6 +166,8 @@ struct RankRecord {
   uint64_t stopped_since_unix_ns = 0;
   // The last steps, oldest first, at most kKeptSteps. Steps may be missing (dropped or late).
   std::deque<RankStep> steps;
+  // A whole recording of a profiler, also what lies outside of its steps. Imported files only.
+  std::optional<DeviceStep> recording;
   // Communicators keep their identity here after the latest state no longer lists `recent`.
 };
 
