@@ -15,9 +15,6 @@ namespace {
 // In the order in which --help lists them. Of equally sure importers the first wins.
 const std::vector<Importer>& Table() {
   static const std::vector<Importer> table = {
-      {"kineto", "PyTorch profiler trace (Kineto)", RecogniseKineto, ReadKineto},
-      {"operation-timeline", "timeline of pipeline operations (Chrome JSON)",
-       RecogniseOperationTimeline, ReadOperationTimeline},
       {"py-spy", "py-spy dump", RecognisePySpy, ReadPySpy},
       {"py-spy-json", "py-spy dump --json", RecognisePySpyJson, ReadPySpyJson},
       {"faulthandler", "Python faulthandler dump", RecogniseFaulthandler, ReadFaulthandler},
@@ -34,6 +31,9 @@ const std::vector<Importer>& Table() {
        RecognisePrometheus, ReadPrometheus},
       {"flight-recorder", "PyTorch Flight Recorder dump", RecogniseFlightRecorder,
        ReadFlightRecorder},
+      {"kineto", "PyTorch profiler trace (Kineto)", RecogniseKineto, ReadKineto},
+      {"operation-timeline", "timeline of pipeline operations (Chrome JSON)",
+       RecogniseOperationTimeline, ReadOperationTimeline},
   };
   return table;
 }

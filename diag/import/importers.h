@@ -6,11 +6,6 @@
 // The importers, each in the file of its name. importer_list.cc puts them in the table.
 namespace flare::import {
 
-int RecogniseKineto(std::string_view head);
-Status ReadKineto(Input* input, Fragment* fragment);
-
-int RecogniseOperationTimeline(std::string_view head);
-Status ReadOperationTimeline(Input* input, Fragment* fragment);
 // Stacks of processes.
 int RecognisePySpy(std::string_view head);
 Status ReadPySpy(Input* input, Fragment* fragment);
@@ -42,5 +37,10 @@ int RecognisePrometheus(std::string_view head);
 Status ReadPrometheus(Input* input, Fragment* fragment);
 int RecogniseFlightRecorder(std::string_view head);
 Status ReadFlightRecorder(Input* input, Fragment* fragment);
+int RecogniseKineto(std::string_view head);
+Status ReadKineto(Input* input, Fragment* fragment);
+
+int RecogniseOperationTimeline(std::string_view head);
+Status ReadOperationTimeline(Input* input, Fragment* fragment);
 
 }  // namespace flare::import
