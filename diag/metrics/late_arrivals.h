@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "diag/model/job.h"
+
+// Which ranks come last to collectives, counted collective by collective: for recordings of a few
+// steps, where steps are too few to count.
+//
+// A collective counts when the longest wait in it is at least kWorthCountingNs; below that the
+// order of arrival is the jitter of kernel launches. If no rank were special, a rank would be last
+// in one of n collectives of n members; `false_alarm` is the probability that it is last as often
+// as it was, or more often, times the number of ranks (each is looked at). The chance over
+// communicators of different sizes is their mean, which only makes large counts more probable
+// (Hoeffding 1956).
+namespace flare::diag {
+
+inline constexpr uint64_t kWorthCountingNs = 50'000;
+
+struct LateRank {
+  uint32_t collectives = 0;  // that counted, with this rank as a member
+  uint32_t last = 0;         // in which it was the last
+  double expected_last = 0;  // by chance
+  double false_alarm = 1;
+  uint64_t caused_ns = 0;   // what each of the others waited for it on average, summed
+  uint64_t charged_ns = 0;  // the same over all others together, after WaitCaused() passed it on
+};
+
+// Over all steps. Ranks that take part in no collective that counts are missing.
+std::map<Rank, LateRank> LateArrivals(const Job& job);
+
+}  // namespace flare::diag
