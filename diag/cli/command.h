@@ -44,6 +44,7 @@ Command AddDiagnose(CLI::App* root, const CommandLine* line);
 Command AddImport(CLI::App* root, const CommandLine* line);
 Command AddDoctor(CLI::App* root, const CommandLine* line);
 Command AddSwitch(CLI::App* root, const CommandLine* line);
+Command AddTrace(CLI::App* root, const CommandLine* line);
 Command AddCompletion(CLI::App* root, const CommandLine* line);
 Command AddVersion(CLI::App* root, const CommandLine* line);
 

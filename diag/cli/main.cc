@@ -11,8 +11,8 @@ namespace flare::cli {
 namespace {
 
 constexpr AddCommand kCommands[] = {
-    AddRun,    AddJobs,   AddReport, AddWatch,      AddDiagnose,
-    AddImport, AddDoctor, AddSwitch, AddCompletion, AddVersion,
+    AddRun,    AddJobs,   AddReport, AddWatch,      AddDiagnose, AddImport,
+    AddDoctor, AddSwitch, AddTrace,  AddCompletion, AddVersion,
 };
 
 CommandLine SplitAtSeparator(int argc, char** argv) {

@@ -71,8 +71,7 @@ void RecordReader::Finish() {
     fragment_->ranks.push_back(std::move(rank));
   }
   if (broken_ > 0) {
-    fragment_->notes.push_back(std::to_string(broken_) +
-                               (broken_ == 1 ? " record" : " records") +
+    fragment_->notes.push_back(std::to_string(broken_) + (broken_ == 1 ? " record" : " records") +
                                " of FLARE could not be read and was left out");
   }
 }

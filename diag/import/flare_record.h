@@ -8,8 +8,8 @@
 
 #include "diag/import/fragment.h"
 
-// FLARE's own records, as its traces carry them (diag/trace/trace_writer.h), back to values. Used by
-// the importers of both trace formats. Records come from a file: each is checked like any other
+// FLARE's own records, as its traces carry them (diag/trace/trace_writer.h), back to values. Used
+// by the importers of both trace formats. Records come from a file: each is checked like any other
 // input, and one that cannot be read is counted.
 namespace flare::import {
 

@@ -2,6 +2,7 @@
 // Chrome traces that `flare trace` wrote.
 #include "diag/import/flare_record.h"
 #include "diag/import/importers.h"
+#include "diag/import/json_args.h"
 #include "diag/import/json_events.h"
 #include "diag/trace/trace_writer.h"
 
@@ -30,12 +31,12 @@ Status ReadFlareTrace(Input* input, Fragment* fragment) {
   RecordReader records(fragment);
   JsonEvents events(input, {diag::kTraceMark, "flare.job", "flare.world_size"});
   JsonEvent event;
+  JsonArgs arguments;
   while (events.Next(&event)) {
-    const std::string_view arguments = event.Raw("args");
-    if (arguments.empty()) continue;
-    const std::string_view rank = MemberOf(arguments, diag::kRankArgument);
+    if (!arguments.Parse(event.Raw("args"))) continue;
+    const std::string_view rank = arguments.String(diag::kRankArgument);
     if (!rank.empty()) records.TakeRank(rank);
-    const std::string_view step = MemberOf(arguments, diag::kStepArgument);
+    const std::string_view step = arguments.String(diag::kStepArgument);
     if (!step.empty()) records.TakeStep(step);
   }
   for (const auto& [name, value] : events.members()) records.TakeFact(name, WithoutQuotes(value));

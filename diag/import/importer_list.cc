@@ -34,6 +34,9 @@ const std::vector<Importer>& Table() {
       {"kineto", "PyTorch profiler trace (Kineto)", RecogniseKineto, ReadKineto},
       {"operation-timeline", "timeline of pipeline operations (Chrome JSON)",
        RecogniseOperationTimeline, ReadOperationTimeline},
+      {"flare-trace", "Chrome trace written by flare trace", RecogniseFlareTrace, ReadFlareTrace},
+      {"perfetto", "Perfetto trace written by flare trace", RecognisePerfettoTrace,
+       ReadPerfettoTrace},
   };
   return table;
 }

@@ -43,4 +43,10 @@ Status ReadKineto(Input* input, Fragment* fragment);
 int RecogniseOperationTimeline(std::string_view head);
 Status ReadOperationTimeline(Input* input, Fragment* fragment);
 
+// What `flare trace` wrote.
+int RecogniseFlareTrace(std::string_view head);
+Status ReadFlareTrace(Input* input, Fragment* fragment);
+int RecognisePerfettoTrace(std::string_view head);
+Status ReadPerfettoTrace(Input* input, Fragment* fragment);
+
 }  // namespace flare::import

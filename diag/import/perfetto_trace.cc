@@ -123,9 +123,10 @@ Status ReadPerfettoTrace(Input* input, Fragment* fragment) {
     }
   }
   if (!records.marked()) {
-    return Status::Error("a Perfetto trace of another program: only those that 'flare trace' wrote "
-                         "can be imported; export it as Chrome JSON if it is a profile of PyTorch" +
-                         (packets.error().empty() ? "" : " (" + packets.error() + ")"));
+    return Status::Error(
+        "a Perfetto trace of another program: only those that 'flare trace' wrote "
+        "can be imported; export it as Chrome JSON if it is a profile of PyTorch" +
+        (packets.error().empty() ? "" : " (" + packets.error() + ")"));
   }
   if (broken > 0) {
     fragment->notes.push_back(std::to_string(broken) + " packets could not be read");

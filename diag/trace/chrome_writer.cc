@@ -26,7 +26,7 @@ std::string ArgumentsText(const TraceArguments& arguments) {
   std::string text = "{";
   for (const TraceArgument& argument : arguments) {
     if (text.size() > 1) text += ',';
-    text += Quoted(argument.name) + ":" + (argument.json ? argument.value : Quoted(argument.value));
+    text += Quoted(argument.name) + ":" + Quoted(argument.value);
   }
   return text + "}";
 }
@@ -38,7 +38,7 @@ class ChromeWriter : public TraceWriter {
   void Begin(const TraceArguments& facts) override {
     Add("{\"schemaVersion\":1,\"displayTimeUnit\":\"ms\"");
     for (const TraceArgument& fact : facts) {
-      Add("," + Quoted(fact.name) + ":" + (fact.json ? fact.value : Quoted(fact.value)));
+      Add("," + Quoted(fact.name) + ":" + Quoted(fact.value));
     }
     Add(",\n\"traceEvents\":[");
   }
@@ -49,7 +49,7 @@ class ChromeWriter : public TraceWriter {
     all.insert(all.begin(), {"name", name});
     Event("\"ph\":\"M\",\"name\":\"process_name\",\"pid\":" + std::to_string(process), all);
     Event("\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":" + std::to_string(process),
-          {{"sort_index", std::to_string(process), true}});
+          {{"sort_index", std::to_string(process)}});
   }
   void Track(uint32_t process, uint32_t track, const std::string& name) override {
     Event("\"ph\":\"M\",\"name\":\"thread_name\"," + Place(process, track), {{"name", name}});
@@ -70,9 +70,10 @@ class ChromeWriter : public TraceWriter {
                double value) override {
     char number[32];
     std::snprintf(number, sizeof number, "%.6g", value);
-    Event("\"ph\":\"C\",\"name\":" + Quoted(name) + ",\"pid\":" + std::to_string(process) +
-              ",\"ts\":" + Microseconds(at_unix_ns),
-          {{"value", number, true}});
+    Add(std::string(first_ ? "\n{" : ",\n{") + "\"ph\":\"C\",\"name\":" + Quoted(name) +
+        ",\"pid\":" + std::to_string(process) + ",\"ts\":" + Microseconds(at_unix_ns) +
+        ",\"args\":{\"value\":" + number + "}}");
+    first_ = false;
   }
   bool End() override {
     Add("\n]}\n");

@@ -33,13 +33,13 @@ TraceArguments Facts(const JobMemory& job) {
 void WriteRank(const StoredRank& rank, TraceWriter* writer) {
   std::string name = "rank " + std::to_string(rank.hello.rank());
   if (!rank.hello.node().empty()) name += " (" + rank.hello.node() + ")";
-  writer->Process(rank.hello.rank(), name, {{kRankArgument, JsonOf(rank.hello), true}});
+  writer->Process(rank.hello.rank(), name, {{kRankArgument, JsonOf(rank.hello)}});
   writer->Track(rank.hello.rank(), kSteps, "steps");
 }
 
 void WriteStep(uint32_t rank, const v1::RankStep& step, TraceWriter* writer) {
   writer->Slice(rank, kSteps, "step " + std::to_string(step.step()), step.start_unix_ns(),
-                step.duration_ns(), {{kStepArgument, JsonOf(step), true}});
+                step.duration_ns(), {{kStepArgument, JsonOf(step)}});
   if (step.has_device() && step.device().span_ns() > 0) {
     const double span = static_cast<double>(step.device().span_ns());
     writer->Counter(rank, "device busy %", step.start_unix_ns(),

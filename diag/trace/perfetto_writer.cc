@@ -168,7 +168,11 @@ std::string PerfettoWriter::Utf8(const std::string& text) {
   size_t i = 0;
   while (i < text.size()) {
     const auto byte = static_cast<unsigned char>(text[i]);
-    const size_t length = byte < 0x80 ? 1 : byte >> 5 == 6 ? 2 : byte >> 4 == 14 ? 3 : byte >> 3 == 30 ? 4 : 0;
+    const size_t length = byte < 0x80       ? 1
+                          : byte >> 5 == 6  ? 2
+                          : byte >> 4 == 14 ? 3
+                          : byte >> 3 == 30 ? 4
+                                            : 0;
     bool good = length > 0 && i + length <= text.size();
     for (size_t k = 1; good && k < length; ++k) {
       good = (static_cast<unsigned char>(text[i + k]) & 0xc0) == 0x80;

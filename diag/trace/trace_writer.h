@@ -21,7 +21,6 @@ using TraceSink = std::function<bool(std::string_view bytes)>;
 struct TraceArgument {
   std::string name;
   std::string value;
-  bool json = false;  // `value` is a JSON document, not a string
 };
 using TraceArguments = std::vector<TraceArgument>;
 
@@ -51,7 +50,7 @@ class TraceWriter {
 // Name of the fact by which FLARE's own traces are known; its value is the version of the layout.
 inline constexpr char kTraceMark[] = "flare.trace";
 inline constexpr char kTraceLayout[] = "1";
-// Arguments that carry FLARE's own records, as protobuf's JSON.
+// Arguments that carry FLARE's own records, as text in protobuf's JSON.
 inline constexpr char kRankArgument[] = "flare.rank";  // of a process: v1::RankHello
 inline constexpr char kStepArgument[] = "flare.step";  // of a slice: v1::RankStep
 

@@ -24,6 +24,12 @@ MAY_INCLUDE = {
     "diag/metrics": ["libflare/core", "diag/model"],
     "diag/detect": ["libflare/core", "diag/model", "diag/metrics"],
     "diag/report": ["libflare/core", "diag/model", "diag/metrics", "diag/detect", "flare/v1"],
+    # FLARE's own traces carry FLARE's own messages.
+    "diag/import/flare_": ["libflare/core", "diag/model", "diag/import", "diag/store/convert.h",
+                           "diag/trace/trace_writer.h", "flare/v1"],
+    "diag/import/perfetto_": ["libflare/core", "diag/model", "diag/import",
+                              "diag/trace/trace_writer.h", "flare/v1"],
+    "diag/trace": ["libflare/core", "diag/model", "diag/store", "flare/v1"],
     "diag/import": ["libflare/core", "diag/model"],
     "diag/store": ["libflare/core", "diag/model", "flare/v1"],
     "diag/engine": ["libflare/core", "diag/model", "diag/metrics", "diag/detect", "diag/report",
@@ -34,9 +40,10 @@ MAY_INCLUDE = {
 # Outside header (pattern) -> folders that may use it.
 OUTSIDE = {
     r"grpcpp/|grpc/": ["daemon/uplink", "diag/engine", "diag/cli"],
-    r"google/protobuf/": ["daemon", "diag/store", "diag/engine", "diag/cli", "diag/report"],
+    r"google/protobuf/": ["daemon", "diag/store", "diag/engine", "diag/cli", "diag/report",
+                           "diag/trace", "diag/import/flare_record"],
     r"spdlog/|fmt/": ["daemon", "diag/engine", "diag/cli", "diag/store"],
-    r"nlohmann/": ["diag/report", "diag/store", "diag/engine", "diag/cli", "daemon"],
+    r"nlohmann/": ["diag/report", "diag/trace", "diag/store", "diag/engine", "diag/cli", "daemon"],
     r"sqlite3\.h": ["diag/store", "diag/import"],
     r"simdjson\.h|zlib\.h|zstd\.h|lzma\.h": ["diag/import"],
     r"CLI/": ["daemon/main.cc", "diag/engine/main.cc", "diag/cli"],
