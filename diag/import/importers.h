@@ -42,5 +42,13 @@ Status ReadKineto(Input* input, Fragment* fragment);
 
 int RecogniseOperationTimeline(std::string_view head);
 Status ReadOperationTimeline(Input* input, Fragment* fragment);
+int RecogniseFlightRecorder(std::string_view head);
+Status ReadFlightRecorder(Input* input, Fragment* fragment);
+int RecogniseNcclRas(std::string_view head);
+Status ReadNcclRas(Input* input, Fragment* fragment);
+int RecogniseNcclInspector(std::string_view head);
+Status ReadNcclInspector(Input* input, Fragment* fragment);
+int RecogniseJobOutput(std::string_view head);
+Status ReadJobOutput(Input* input, Fragment* fragment);
 
 }  // namespace flare::import
