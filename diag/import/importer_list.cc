@@ -34,8 +34,6 @@ const std::vector<Importer>& Table() {
       {"kineto", "PyTorch profiler trace (Kineto)", RecogniseKineto, ReadKineto},
       {"operation-timeline", "timeline of pipeline operations (Chrome JSON)",
        RecogniseOperationTimeline, ReadOperationTimeline},
-      {"flight-recorder", "PyTorch Flight Recorder dump", RecogniseFlightRecorder,
-       ReadFlightRecorder},
       {"nccl-ras", "answer of NCCL's RAS subsystem, text or JSON", RecogniseNcclRas, ReadNcclRas},
       {"nccl-inspector", "NCCL Inspector", RecogniseNcclInspector, ReadNcclInspector},
       {"job-output", "output of a job with messages of NCCL, PyTorch or torchrun",

@@ -42,8 +42,6 @@ Status ReadKineto(Input* input, Fragment* fragment);
 
 int RecogniseOperationTimeline(std::string_view head);
 Status ReadOperationTimeline(Input* input, Fragment* fragment);
-int RecogniseFlightRecorder(std::string_view head);
-Status ReadFlightRecorder(Input* input, Fragment* fragment);
 int RecogniseNcclRas(std::string_view head);
 Status ReadNcclRas(Input* input, Fragment* fragment);
 int RecogniseNcclInspector(std::string_view head);
