@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
   app.add_option("--spool-dir", options.spool_dir,
                  "Where batches wait for the engine (default: spool in the state folder)");
   app.add_option("--node", options.node, "Name of this node (default: the host name)");
-  app.add_option("--log-level", log_level, "Least that is logged; warn is warning")
+  app.add_option("--log-level", log_level, "Log messages from this level on; warn means warning")
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "warn", "error", "off"}))
       ->capture_default_str();
   try {

@@ -29,7 +29,6 @@ struct Look {
   double span = 0, own = 0, idle = 0, compute = 0, data_load = 0;
   double kernels = 0;  // compute kernels
   double latency = 0;  // median from launch to start of kernels; 0 not known
-  bool is_late = false;
 };
 
 double LatencyOf(const DeviceStep& device) {
@@ -61,7 +60,7 @@ Look Usual(const std::vector<Look>& looks) {
   const auto median = [&](auto value) {
     std::vector<double> values;
     for (const Look& look : looks) {
-      if (!look.is_late) values.push_back(look.*value);
+      if (!look.late.is_late) values.push_back(look.*value);
     }
     return Median(std::move(values));
   };
@@ -144,7 +143,7 @@ void AddEvidence(const Job& job, const Look& look, const Look& usual, Verdict* v
     verdict->evidence.push_back({std::move(text), metric, value, unit, expected});
   };
   add(who + ": last to arrive, of " + std::to_string(look.late.collectives) +
-          " collectives that made somebody wait; expected by chance",
+          " collectives that made anybody wait; expected by chance, apart from ranks later still",
       "collectives_last", look.late.last, "collectives", look.late.expected_last);
   add("Probability of that by chance, for any rank", "false_alarm", look.late.false_alarm, "ratio",
       {});
@@ -199,7 +198,7 @@ Verdict ToVerdict(const Job& job, const Blame& blame, const std::vector<const Lo
   const bool one = culprits.size() == 1;
   verdict.summary = Capitalized(one ? RankText(job, verdict.ranks[0]) : RanksText(verdict.ranks)) +
                     (one ? " comes" : " come") + " last to " + std::to_string(last) + " of " +
-                    std::to_string(collectives) + " collectives in the recording and " +
+                    std::to_string(collectives) + " collectives that made anybody wait and " +
                     (one ? "keeps" : "keep") + " each of the others waiting for " +
                     DurationText(static_cast<uint64_t>(waited)) + " of " +
                     DurationText(static_cast<uint64_t>(usual.span)) + ": " + blame.why +
@@ -219,15 +218,14 @@ std::vector<Verdict> DetectLateRank(const Job& job, uint64_t, const LateRankSett
     if (!record.recording || record.recording->span_ns == 0) return {};
   }
   if (EnoughForSteps(job)) return {};
-  const std::map<Rank, LateRank> late = LateArrivals(job);
+  const std::map<Rank, LateRank> late = LateArrivals(job, settings.false_alarm);
   if (late.size() < job.ranks.size()) return {};
   std::vector<Look> looks;
   size_t late_ranks = 0;
   for (const auto& [rank, record] : job.ranks) {
     Look look = LookAt(record);
     look.late = late.at(rank);
-    look.is_late = look.late.false_alarm <= settings.false_alarm;
-    late_ranks += look.is_late;
+    late_ranks += look.late.is_late;
     looks.push_back(look);
   }
   if (late_ranks == 0 || 2 * late_ranks > looks.size()) return {};
@@ -235,7 +233,7 @@ std::vector<Verdict> DetectLateRank(const Job& job, uint64_t, const LateRankSett
   std::vector<Blame> blames;
   std::vector<std::vector<const Look*>> culprits;
   for (const Look& look : looks) {
-    if (!look.is_late) continue;
+    if (!look.late.is_late) continue;
     if (static_cast<double>(look.late.caused_ns) < settings.min_wait_share * usual.span) continue;
     if (look.own < (1 + settings.min_own_excess) * usual.own) continue;
     const Blame blame = BlameOf(look, usual, settings);

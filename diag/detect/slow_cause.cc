@@ -61,15 +61,19 @@ SlowCause CpuContention(double confidence, Certainty certainty) {
   return {"cpu_contention",
           confidence,
           certainty,
-          "does not get the CPU",
+          "waits longer for a CPU",
           "Look for other processes on its cores (pinning, containers, daemons).",
           {}};
 }
 
 // What the kernel counts of the slow rank's time beyond that of the others.
 struct Account {
-  double cpu_ns = 0, wait_ns = 0, rest_ns = 0;
-  double lag_ns() const { return cpu_ns + wait_ns + rest_ns; }
+  double cpu_ns = 0;
+  double wait_by_work_ns = 0;  // who works longer on a full machine waits longer, too
+  double wait_ns = 0;          // beyond that
+  double rest_ns = 0;
+  double work_ns() const { return cpu_ns + wait_by_work_ns; }
+  double lag_ns() const { return work_ns() + wait_ns + rest_ns; }
 };
 
 double NotBelow0(double ns) { return std::max(ns, 0.0); }
@@ -82,7 +86,11 @@ Account AccountOf(const SlowWindow& window, const std::optional<StepCpuWait>& cp
   const double others_rest =
       NotBelow0(window.others_compute_ns - window.others_cpu_ns - others_wait);
   account.cpu_ns = NotBelow0(window.slow_cpu_ns - window.others_cpu_ns);
-  if (cpu_wait && cpu_wait->others_ns) account.wait_ns = NotBelow0(slow_wait - others_wait);
+  if (cpu_wait && cpu_wait->others_ns) {
+    account.wait_by_work_ns = std::min(others_wait * account.cpu_ns / window.others_cpu_ns,
+                                       NotBelow0(slow_wait - others_wait));
+    account.wait_ns = NotBelow0(slow_wait - others_wait - account.wait_by_work_ns);
+  }
   account.rest_ns = NotBelow0(slow_rest - others_rest);
   return account;
 }
@@ -109,10 +117,10 @@ SlowCause OfLongerComputing(const ProcessState& process, const SlowWindow& windo
                  : ComputeSlow(0.6, Certainty::kSuspicion);
   }
   const Account account = AccountOf(window, cpu_wait);
-  if (account.wait_ns >= kExplained * account.lag_ns() && account.wait_ns > account.cpu_ns) {
+  if (account.wait_ns >= kExplained * account.lag_ns() && account.wait_ns > account.work_ns()) {
     return CpuContention(0.8, Certainty::kWhenItLasts);
   }
-  if (account.cpu_ns >= kSuggested * account.lag_ns() &&
+  if (account.work_ns() >= kSuggested * account.lag_ns() &&
       account.cpu_ns >= kLeastCpuExcess * window.others_cpu_ns) {
     return CpuTimeProves(window, account, process, cpu_wait)
                ? ComputeSlow(0.9, Certainty::kProven)
@@ -122,7 +130,7 @@ SlowCause OfLongerComputing(const ProcessState& process, const SlowWindow& windo
     return {"file_system_slow",
             0.7,
             Certainty::kAfterAWhile,
-            "is held up by the file system",
+            "is held up longer by the file system",
             "Look at the file system that this rank reads or writes in each step.",
             {}};
   }

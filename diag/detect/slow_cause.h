@@ -16,7 +16,8 @@
 //
 // CPU time is that of the process; the wait for a CPU is the main thread's (cpu_wait.h), and part
 // of the rest where it is not known. Work that takes longer shows in the first, a neighbour that
-// takes the CPU away in the second, a slow disk in the third.
+// takes the CPU away in the second, a slow disk in the third. On a full machine work that takes
+// longer also waits longer: that part of the wait, by the others' ratio, counts with the CPU time.
 //
 //   CPU time                       wait for a CPU          says
 //   >= 1/2 of lag, >= 1/5 more     < 1/4 of lag, or        compute_slow, proven

@@ -33,10 +33,9 @@ ImportedJob::ImportedJob(const Job& job, ImportFacts facts)
   tracker.Update(job_, RunDetectors(job_, facts_.now_unix_ns), facts_.now_unix_ns);
   findings_ = tracker.findings();
   for (Finding& finding : findings_) {
-    // One look sees no beginning; the data may tell it.
-    const uint64_t since = finding.verdict.since_unix_ns;
-    if (since != 0) finding.first_seen_unix_ns = std::min(finding.first_seen_unix_ns, since);
-    if (!facts_.absolute_time) finding.first_seen_unix_ns = finding.last_seen_unix_ns = 0;
+    if (facts_.absolute_time) continue;
+    finding.first_seen_unix_ns = finding.last_seen_unix_ns = 0;
+    finding.verdict.since_unix_ns = 0;
   }
   Summarize();
 }

@@ -75,7 +75,7 @@ int main(int argc, char** argv) {
   app.add_option("--state-dir,--state", flags.engine.state_dir,
                  "folder of the database and the lock")
       ->capture_default_str();
-  app.add_option("--log-level", flags.log_level, "least that is logged; warn is warning")
+  app.add_option("--log-level", flags.log_level, "log messages from this level on; warn means warning")
       ->capture_default_str()
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "warn", "error", "off"}));
   app.add_flag("--insecure", flags.engine.insecure,

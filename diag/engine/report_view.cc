@@ -158,7 +158,11 @@ v1::RankProfile ProfileOf(const RankRecord& rank, size_t most_steps) {
   const RankDevice over = DeviceOver(rank, most_steps);
   out.set_steps(over.steps);
   out.set_steps_ns(over.steps_ns);
-  if (over.steps > 0) *out.mutable_device() = DeviceToProto(over.device);
+  // A recording knows what lies outside of its steps too. Of several, only one is kept.
+  const bool whole = rank.recording && rank.recording->kernels >= over.device.kernels;
+  if (whole || over.steps > 0) {
+    *out.mutable_device() = DeviceToProto(whole ? *rank.recording : over.device);
+  }
   return out;
 }
 

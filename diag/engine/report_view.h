@@ -19,7 +19,8 @@ v1::RankSummary SummarizeRank(const RankRecord& rank, bool silent);
 // Everything except state and open_findings.
 v1::JobSummary SummarizeJob(const Job& job);
 
-// Device work over the last `most_steps` steps; without a device when none was seen.
+// Device work over the last `most_steps` steps, or of the whole recording of a profiler; without a
+// device when none was seen.
 v1::RankProfile ProfileOf(const RankRecord& rank, size_t most_steps);
 
 bool IsOver(const RankRecord& rank);     // the process exited or died

@@ -156,7 +156,8 @@ class Check {
       return bad;
     });
     Cut(&state->open_calls, kMostOpenCalls, &cut_);
-    for (diag::OpenCall& call : state->open_calls) Clean(&call.name, kNameBytes);
+    for (diag::OpenCall& call : state->open_calls) CheckCall(&call);
+    if (state->last_call) CheckCall(&*state->last_call);
     std::erase_if(state->communicators, [&](const diag::CommunicatorState& comm) {
       const bool bad = comm.launched > kMostSequence || comm.completed > kMostSequence ||
                        comm.group_size > kMostRanks || comm.group_rank > kMostRanks;
@@ -175,6 +176,11 @@ class Check {
       for (diag::Signature& call : comm.recent) CleanTime(&call.launched_unix_ns);
     }
     CheckProcess(&state->process);
+  }
+
+  void CheckCall(diag::OpenCall* call) {
+    Clean(&call->name, kNameBytes);
+    CheckFrames(&call->stack);
   }
 
   void CheckProcess(diag::ProcessState* process) {

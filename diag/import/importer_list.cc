@@ -37,6 +37,10 @@ const std::vector<Importer>& Table() {
       {"flare-trace", "Chrome trace written by flare trace", RecogniseFlareTrace, ReadFlareTrace},
       {"perfetto", "Perfetto trace written by flare trace", RecognisePerfettoTrace,
        ReadPerfettoTrace},
+      {"nccl-ras", "answer of NCCL's RAS subsystem, text or JSON", RecogniseNcclRas, ReadNcclRas},
+      {"nccl-inspector", "NCCL Inspector", RecogniseNcclInspector, ReadNcclInspector},
+      {"job-output", "output of a job with messages of NCCL, PyTorch or torchrun",
+       RecogniseJobOutput, ReadJobOutput},
   };
   return table;
 }

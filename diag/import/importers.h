@@ -42,6 +42,12 @@ Status ReadKineto(Input* input, Fragment* fragment);
 
 int RecogniseOperationTimeline(std::string_view head);
 Status ReadOperationTimeline(Input* input, Fragment* fragment);
+int RecogniseNcclRas(std::string_view head);
+Status ReadNcclRas(Input* input, Fragment* fragment);
+int RecogniseNcclInspector(std::string_view head);
+Status ReadNcclInspector(Input* input, Fragment* fragment);
+int RecogniseJobOutput(std::string_view head);
+Status ReadJobOutput(Input* input, Fragment* fragment);
 
 // What `flare trace` wrote.
 int RecogniseFlareTrace(std::string_view head);

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "diag/import/clocks.h"
@@ -127,6 +128,25 @@ void Prefixed(std::vector<std::string> notes, const std::string& path,
   for (std::string& note : notes) all->push_back(BaseName(path) + ": " + std::move(note));
 }
 
+// What many files say alike is said once: "16 files, _dump_0 and others: ...".
+void AddFileNotes(const std::vector<Fragment>& files, std::vector<std::string>* all) {
+  std::map<std::string_view, size_t> count;
+  for (const Fragment& file : files) {
+    for (const std::string& note : file.notes) ++count[note];
+  }
+  for (const Fragment& file : files) {
+    for (const std::string& note : file.notes) {
+      const auto found = count.find(note);
+      if (found == count.end()) continue;
+      const std::string who = found->second == 1 ? BaseName(file.path)
+                                                 : std::to_string(found->second) + " files, " +
+                                                       BaseName(file.path) + " and others";
+      all->push_back(who + ": " + note);
+      count.erase(found);
+    }
+  }
+}
+
 std::map<Rank, Building> BuildRanks(std::vector<Fragment>* files, std::vector<std::string>* notes) {
   std::map<Rank, Building> ranks;
   for (Fragment& file : *files) {
@@ -165,10 +185,8 @@ JoinedJob Join(Group group) {
   joined.label = std::move(group.label);
   joined.notes = std::move(group.notes);
   std::vector<Fragment>& files = group.fragments;
-  for (const Fragment& file : files) {
-    joined.paths.push_back(file.path);
-    Prefixed(file.notes, file.path, &joined.notes);
-  }
+  for (const Fragment& file : files) joined.paths.push_back(file.path);
+  AddFileNotes(files, &joined.notes);
   NumberRest(&files, &joined.notes);
   joined.absolute_time = AlignClocks(&files, &joined.notes);
   std::map<Rank, Building> ranks = BuildRanks(&files, &joined.notes);

@@ -9,8 +9,16 @@
 namespace flare::import {
 namespace {
 
-bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
-bool EndsScalar(char c) { return c == ',' || c == '}' || c == ']' || IsSpace(c); }
+constexpr std::array<bool, 256> Table(std::string_view chars) {
+  std::array<bool, 256> table{};
+  for (const char c : chars) table[static_cast<unsigned char>(c)] = true;
+  return table;
+}
+constexpr std::array<bool, 256> kSpace = Table(" \n\r\t");
+constexpr std::array<bool, 256> kEndsScalar = Table(" \n\r\t,}]");
+
+bool IsSpace(char c) { return kSpace[static_cast<unsigned char>(c)]; }
+bool EndsScalar(char c) { return kEndsScalar[static_cast<unsigned char>(c)]; }
 
 // From behind the opening quote to the closing one; null when it lies beyond `to`.
 const char* EndOfString(const char* at, const char* to) {

@@ -184,6 +184,10 @@ Status ReadKineto(Input* input, Fragment* fragment) {
                          " is of a kind that tells about training (kernels, launches, steps, "
                          "collectives, marked spans)");
   }
+  // Processes of one file have the same things missing.
+  std::set<std::string> said;
+  std::erase_if(fragment->notes,
+                [&](const std::string& note) { return !said.insert(note).second; });
   if (fragment->ranks.size() == 1) fragment->ranks[0].rank = header.rank;
   fragment->absolute_time = latest >= kUnixTime;
   if (!fragment->absolute_time) {

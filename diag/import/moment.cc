@@ -57,6 +57,14 @@ size_t DropOutdated(diag::Job* job) {
   return dropped;
 }
 
+// Dumps of calls know their last call, not their own moment: they were made together, when all
+// stood still, and not before the last thing that any of them knows.
+void MeetStanding(uint64_t now_ns, diag::Job* job) {
+  for (auto& [rank, record] : job->ranks) {
+    if (record.state.stands_still) record.state.at_unix_ns = now_ns;
+  }
+}
+
 // States of ranks that live, brought to `now`. How many of them had moved since the first look.
 size_t Gather(uint64_t now_ns, diag::Job* job, uint64_t* first_ns) {
   *first_ns = now_ns;
@@ -110,6 +118,7 @@ uint64_t SettleMoment(diag::Job* job, std::vector<std::string>* notes) {
       record.ended_unix_ns = record.state.at_unix_ns;
     }
   }
+  MeetStanding(now, job);
   uint64_t first = 0;
   const size_t moved = Gather(now, job, &first);
   if (now - first > kOneLookNs) {

@@ -104,6 +104,8 @@ void Complement(RankState other, RankState* state) {
   }
   if (process.run_state == 0) process.run_state = from.run_state;
   if (state->at_unix_ns == 0) state->at_unix_ns = other.at_unix_ns;
+  state->stands_still = state->stands_still || other.stands_still;
+  if (!state->last_call) state->last_call = std::move(other.last_call);
   state->steps = std::max(state->steps, other.steps);
   state->last_step_unix_ns = std::max(state->last_step_unix_ns, other.last_step_unix_ns);
   state->last_progress_unix_ns =
@@ -249,6 +251,7 @@ void ShiftTimes(int64_t offset_ns, RankFragment* rank) {
   }
   for (RankStep& step : record.steps) ShiftTime(offset_ns, &step.start_unix_ns);
   for (diag::OpenCall& call : state.open_calls) ShiftTime(offset_ns, &call.since_unix_ns);
+  if (state.last_call) ShiftTime(offset_ns, &state.last_call->since_unix_ns);
   for (diag::CommunicatorState& comm : state.communicators) {
     for (diag::Signature& call : comm.recent) ShiftTime(offset_ns, &call.launched_unix_ns);
   }

@@ -86,7 +86,7 @@ TEST(LateRankTest, HostThatLaunchesLateIsToldFromASlowDevice) {
   EXPECT_THAT(verdicts[0].victims, SizeIs(7));
   EXPECT_FALSE(verdicts[0].conclusive);
   EXPECT_EQ(verdicts[0].open_after_unix_ns, 0u);
-  EXPECT_THAT(verdicts[0].summary, HasSubstr("last to 40 of 80 collectives"));
+  EXPECT_THAT(verdicts[0].summary, HasSubstr("last to 40 of 40 collectives"));
   EXPECT_NEAR(verdicts[0].lost_share, 40 * 5.0 / 600 * 7 / 8, 0.001);
 }
 

@@ -41,7 +41,7 @@ TEST(ImportedJobTest, WhatIsCertainAtThatMomentIsOpenSinceItBegan) {
   const Finding& finding = job.findings()[0];
   EXPECT_EQ(finding.verdict.cause, "process_stopped");
   EXPECT_EQ(finding.state, FindingState::kOpen);
-  EXPECT_LE(finding.first_seen_unix_ns, SecondsAgo(29));
+  EXPECT_LE(job.report().findings(0).since_unix_ns(), SecondsAgo(29));
   EXPECT_EQ(finding.last_seen_unix_ns, kTestNow);
   EXPECT_GT(finding.gpu_hours_lost, 0);
   EXPECT_EQ(job.report().job().state(), "imported");
@@ -66,6 +66,7 @@ TEST(ImportedJobTest, TimesWithoutOriginAreNotShown) {
   EXPECT_EQ(job.report().job().first_seen_unix_ns(), 0u);
   EXPECT_EQ(job.report().job().last_seen_unix_ns(), 0u);
   EXPECT_EQ(job.report().findings(0).first_seen_unix_ns(), 0u);
+  EXPECT_EQ(job.report().findings(0).since_unix_ns(), 0u);
   EXPECT_GT(job.report().findings(0).gpu_hours_lost(), 0);
 }
 

@@ -37,7 +37,7 @@ inline std::string Zstd(const std::string& plain) {
 inline std::string Xz(const std::string& plain) {
   std::string packed(lzma_stream_buffer_bound(plain.size()), '\0');
   size_t size = 0;
-  lzma_easy_buffer_encode(6, LZMA_CHECK_CRC64, nullptr,
+  lzma_easy_buffer_encode(0, LZMA_CHECK_CRC64, nullptr,
                           reinterpret_cast<const uint8_t*>(plain.data()), plain.size(),
                           reinterpret_cast<uint8_t*>(packed.data()), &size, packed.size());
   packed.resize(size);

@@ -171,6 +171,22 @@ TEST(ProfileBuilderTest, SendsAndReceivesCountInTotalsOnly) {
   EXPECT_EQ(comm.operations[0].bytes, 64u);
 }
 
+// The root of a broadcast may be done before anybody else came: its short duration is no late
+// arrival.
+TEST(ProfileBuilderTest, DurationsOfRootedCollectivesAreNotObserved) {
+  ProfileBuilder builder;
+  builder.AddCollective(
+      {CommId(1), 5, Operation::kBroadcast, DataType::kFloat16, 64, 0, 9000, kUnknownTime});
+  builder.AddCollective(
+      {CommId(1), 6, Operation::kAllGather, DataType::kFloat16, 64, 10000, 9000, kUnknownTime});
+  const Profile profile = builder.Build(0);
+  EXPECT_EQ(profile.steps[0].communicators[0].count, 2u);
+  EXPECT_THAT(profile.steps[0].communicators[0].duration_us, ElementsAre(0u, 9u));
+  ASSERT_EQ(profile.collective_ends.size(), 1u);
+  EXPECT_EQ(profile.collective_ends[0].sequence, 6u);
+  EXPECT_EQ(profile.collective_ends[0].at_unix_ns, 19'000u);
+}
+
 TEST(ProfileBuilderTest, SpansBecomePhasesOfTheirStep) {
   ProfileBuilder builder;
   builder.AddStep(1, 0, Us(100));

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "libflare/core/quantile_sketch.h"
+
 namespace flare::diag {
 namespace {
 
