@@ -44,6 +44,12 @@ Result<int> LockDirectory(const std::string& directory) {
     close(fd);
     return Status::Error("another flared already serves " + directory + " (it holds " + path + ")");
   }
+  // `flare doctor` reads which release serves here.
+  const std::string text = std::string(kVersion) + "\n";
+  if (ftruncate(fd, 0) != 0 ||
+      pwrite(fd, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+    spdlog::warn("cannot write {}: {}", path, std::strerror(errno));
+  }
   return fd;
 }
 
@@ -72,6 +78,7 @@ class Daemon::Loop {
  private:
   void Run();
   bool PollOnce(bool scan);  // false when more events wait
+  void ReleaseSettled();
   void Announce(TrackedRank* rank);
   int NextPauseMs(int last_ms) const;
   void SendStates(uint64_t now_ns);
@@ -159,6 +166,7 @@ void Daemon::Loop::Run() {
   // reported.
   for (int i = 0; i < 3; ++i) PollOnce(true);
   client_.Stop(kStopGraceMs);
+  ReleaseSettled();
   RemoveSettled(MonotonicNs(), true);
   Publish();
 }
@@ -186,8 +194,10 @@ bool Daemon::Loop::PollOnce(bool scan) {
   }
   bool all_read = true;
   for (const auto& rank : registry_.ranks()) all_read &= rank->Poll(&steps_);
-  client_.AddSteps(std::move(steps_));
+  const uint64_t ticket = client_.AddSteps(std::move(steps_));
   steps_.clear();
+  for (const auto& rank : registry_.ranks()) rank->NoteHandover(ticket);
+  ReleaseSettled();
   ApplySwitches();
   SendStates(MonotonicNs());
   if (scan) {
@@ -199,6 +209,11 @@ bool Daemon::Loop::PollOnce(bool scan) {
     client_.CheckStall();
   }
   return all_read;
+}
+
+void Daemon::Loop::ReleaseSettled() {
+  const uint64_t settled = client_.settled_steps();
+  for (const auto& rank : registry_.ranks()) rank->ReleaseSettled(settled);
 }
 
 void Daemon::Loop::Announce(TrackedRank* rank) {

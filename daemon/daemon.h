@@ -25,7 +25,7 @@ struct DaemonOptions {
   std::string engine_address;  // host:port or unix:/path
   std::string spool_dir;       // made when missing; one daemon at a time
   std::string node;            // the host name when empty
-  bool exclusive = true;       // hold a lock on <segment_dir>/flared.lock
+  bool exclusive = true;       // hold a lock on <segment_dir>/flared.lock, with our version in it
   int poll_ms = 10;            // between two polls while rings fill quickly ...
   int idle_poll_ms = 40;       // ... and at most while they do not
   int scan_ms = 200;           // new segments, and whether owners live

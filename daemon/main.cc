@@ -22,21 +22,21 @@ std::string DefaultSegmentDirectory() {
   return "/dev/shm/flare-" + std::to_string(getuid());
 }
 
-std::string DefaultSpoolDirectory() {
+std::string DefaultStateDirectory() {
   if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state == '/') {
-    return std::string(state) + "/flare/spool";
+    return std::string(state) + "/flare";
   }
   if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/') {
-    return std::string(home) + "/.local/state/flare/spool";
+    return std::string(home) + "/.local/state/flare";
   }
-  return "/var/lib/flare/spool";
+  return "/var/lib/flare";
 }
 
 constexpr const char* kExamples = R"(
 Examples:
   flared                                    serve this user's jobs, engine on this machine
   flared --engine head-node:7707            the engine runs elsewhere
-  flared --segment-dir /dev/shm/flare-1000 --spool-dir /var/lib/flare/spool
+  flared --segment-dir /dev/shm/flare-1000 --state-dir /var/lib/flare
 
 Exit status: 0 ended by a signal, 1 could not run, 2 wrong usage.)";
 
@@ -45,8 +45,8 @@ Exit status: 0 ended by a signal, 1 could not run, 2 wrong usage.)";
 int main(int argc, char** argv) {
   flare::daemon::DaemonOptions options;
   options.segment_dir = DefaultSegmentDirectory();
-  options.spool_dir = DefaultSpoolDirectory();
   options.engine_address = "127.0.0.1:7707";
+  std::string state_dir = DefaultStateDirectory();
   std::string log_level = "info";
 
   CLI::App app{"The FLARE node daemon: reads what training processes record and tells the engine.",
@@ -58,17 +58,20 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--engine", options.engine_address, "Engine, as host:port or unix:/path")
       ->capture_default_str();
-  app.add_option("--spool-dir", options.spool_dir, "Where batches wait for the engine")
+  app.add_option("--state-dir,--state", state_dir, "Folder of what must survive a restart")
       ->capture_default_str();
+  app.add_option("--spool-dir", options.spool_dir,
+                 "Where batches wait for the engine (default: spool in the state folder)");
   app.add_option("--node", options.node, "Name of this node (default: the host name)");
-  app.add_option("--log-level", log_level, "trace, debug, info, warning, error or off")
-      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}))
+  app.add_option("--log-level", log_level, "Log messages from this level on; warn means warning")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "warn", "error", "off"}))
       ->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kExitUsage;
   }
+  if (options.spool_dir.empty()) options.spool_dir = state_dir + "/spool";
   spdlog::set_default_logger(spdlog::stderr_color_mt("flared"));
   spdlog::set_level(spdlog::level::from_str(log_level));
 

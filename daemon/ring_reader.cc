@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 namespace flare::daemon {
 namespace {
@@ -12,6 +13,9 @@ namespace {
 // Threads claim slots from the front. Of idle polls, one in this many looks at all slots.
 constexpr uint32_t kFullLookEvery = 4;
 constexpr uint32_t kSpareSlots = 4;
+constexpr uint64_t kHeldPart = 2;  // one in so many places of a ring may be held ...
+constexpr uint64_t kBusyPart = 8;  // ... and none when so large a part of it came in one poll
+constexpr size_t kScanEvents = 64;
 
 template <typename T>
 T Pick(const unsigned char* slot, size_t offset) {
@@ -53,10 +57,10 @@ RingReader::Outcome RingReader::Drain(std::vector<Event>* out, bool all_slots) {
     const uint64_t dropped = Pick<uint64_t>(slot, offsetof(ThreadSlot, dropped));
     if (!thread.known) {
       thread.known = true;
-      thread.tail = Pick<uint64_t>(slot, offsetof(ThreadSlot, tail));
-      continued_ |= thread.tail != 0;
+      thread.read = thread.released = Pick<uint64_t>(slot, offsetof(ThreadSlot, tail));
+      continued_ |= thread.read != 0;
     }
-    if (last_ticks != thread.last_event_ticks || dropped != thread.dropped || head != thread.tail) {
+    if (last_ticks != thread.last_event_ticks || dropped != thread.dropped || head != thread.read) {
       outcome.progress = true;
     }
     // A count that goes back is no count: take it as a new start.
@@ -64,7 +68,7 @@ RingReader::Outcome RingReader::Drain(std::vector<Event>* out, bool all_slots) {
     thread.dropped = dropped;
     thread.last_event_ticks = last_ticks;
     last_event_ticks_ = std::max(last_event_ticks_, last_ticks);
-    if (head != thread.tail) DrainThread(t, head, out, &outcome);
+    if (head != thread.read) DrainThread(t, head, out, &outcome);
     if (!outcome.readable) return outcome;
   }
   if (used + kSpareSlots > watched_slots_ || look == all) {
@@ -77,7 +81,7 @@ RingReader::Outcome RingReader::Drain(std::vector<Event>* out, bool all_slots) {
 void RingReader::DrainThread(uint32_t t, uint64_t head, std::vector<Event>* out, Outcome* outcome) {
   Thread& thread = threads_[t];
   const uint64_t capacity = segment_->identity().ring_events;
-  uint64_t waiting = head - thread.tail;
+  uint64_t waiting = head - thread.read;
   if (waiting > capacity) {
     // Seen once it may be a torn copy; the second look decides.
     uint64_t again = 0;
@@ -87,15 +91,16 @@ void RingReader::DrainThread(uint32_t t, uint64_t head, std::vector<Event>* out,
       return;
     }
     head = again;
-    waiting = head - thread.tail;
+    waiting = head - thread.read;
     if (waiting > capacity) {
       ++resyncs_;
-      thread.tail = head;
-      outcome->readable = segment_->WriteTail(t, thread.tail);
+      thread.read = head;
+      outcome->readable = ReleaseUpTo(t, head);
       return;
     }
   }
   fill_ = std::max(fill_, static_cast<double>(waiting) / static_cast<double>(capacity));
+  const bool busy = !thread.fresh && waiting > capacity / kBusyPart;
   const size_t before = out->size();
   const uint64_t room = before < kMaxEventsPerPoll ? kMaxEventsPerPoll - before : 0;
   if (waiting > room) {
@@ -103,15 +108,70 @@ void RingReader::DrainThread(uint32_t t, uint64_t head, std::vector<Event>* out,
     outcome->complete = false;
   }
   if (waiting == 0) return;
-  if (!ReadEvents(t, thread.tail, waiting, out)) {
+  if (!ReadEvents(t, thread.read, waiting, out)) {
     out->resize(before);
     outcome->readable = false;
     return;
   }
-  thread.tail += waiting;
+  // Where an earlier daemon stopped: it leaves a boundary when all behind it can be read again.
+  if (std::exchange(thread.fresh, false) && thread.read != 0) {
+    at_boundary_ |= (*out)[before].kind == EventKind::kStep;
+  }
+  thread.read += waiting;
   events_read_ += waiting;
-  outcome->readable = segment_->WriteTail(t, thread.tail);
+  const uint64_t newest_ticks = out->back().end_ticks;
+  if (busy || thread.read - thread.released > capacity / kHeldPart) {
+    outcome->readable = GiveUp(t, newest_ticks);
+  }
   KeepWellFormed(before, out);
+}
+
+// Its events are in the caller's memory only from now on.
+bool RingReader::GiveUp(uint32_t t, uint64_t newest_ticks) {
+  Thread& thread = threads_[t];
+  given_up_ += thread.read - thread.released;
+  given_up_ticks_ = std::max(given_up_ticks_, newest_ticks);
+  if (!ReleaseUpTo(t, thread.read)) return false;
+  if (boundary_thread_ == kNoThread) return true;
+  // Nor does the boundary say any longer that all behind it can be read.
+  const uint32_t b = std::exchange(boundary_thread_, kNoThread);
+  return b == t || ReleaseUpTo(b, threads_[b].released + 1);
+}
+
+bool RingReader::Release(uint64_t boundary_ticks) {
+  boundary_thread_ = kNoThread;
+  for (uint32_t t = 0; t < threads_.size(); ++t) {
+    if (threads_[t].read != threads_[t].released && !ReleaseThread(t, boundary_ticks)) return false;
+  }
+  return true;
+}
+
+// The events of a thread lie in the order in which they ended, but for clocks of another mind: the
+// first that ended later holds those behind it.
+bool RingReader::ReleaseThread(uint32_t t, uint64_t boundary_ticks) {
+  const Thread& thread = threads_[t];
+  const bool whole_behind = boundary_ticks >= given_up_ticks_;
+  uint64_t index = thread.released;
+  bool done = false;
+  while (!done && index != thread.read) {
+    scan_.clear();
+    if (!ReadEvents(t, index, std::min<uint64_t>(kScanEvents, thread.read - index), &scan_)) {
+      return false;
+    }
+    for (const Event& event : scan_) {
+      const bool boundary = event.kind == EventKind::kStep && event.end_ticks == boundary_ticks;
+      done = event.end_ticks > boundary_ticks || (boundary && whole_behind);
+      if (boundary && whole_behind) boundary_thread_ = t;
+      if (done) break;
+      ++index;
+    }
+  }
+  return index == thread.released || ReleaseUpTo(t, index);
+}
+
+bool RingReader::ReleaseUpTo(uint32_t t, uint64_t index) {
+  threads_[t].released = index;
+  return segment_->WriteTail(t, index);
 }
 
 bool RingReader::ReadEvents(uint32_t t, uint64_t from, size_t count, std::vector<Event>* out) {

@@ -17,6 +17,7 @@ constexpr uint64_t kStateStuckNs = 500 * kMs;
 constexpr uint64_t kLongStuckNs = 60'000 * kMs;  // by then the engine has seen enough
 constexpr uint64_t kStateLongStuckNs = 2000 * kMs;
 constexpr size_t kMaxRecentCommunicators = 16;
+constexpr size_t kMaxHandovers = 1024;  // beyond, steps become safe together
 
 ClockReading AnchorOf(const SegmentIdentity& id) {
   return {id.anchor_ticks, id.anchor_monotonic_ns, id.anchor_realtime_ns};
@@ -79,6 +80,7 @@ bool TrackedRank::TakeHelloChange() {
 }
 
 bool TrackedRank::Poll(std::vector<v1::RankStep>* steps) {
+  folded_ = false;
   if (final_fold_done_ || !readable_) {
     final_fold_done_ |= ended_ns_ != 0;
     return true;
@@ -100,9 +102,25 @@ bool TrackedRank::Poll(std::vector<v1::RankStep>* steps) {
   folder_.Fold(
       poll, events_, &clock_,
       [this](uint32_t id) -> const std::string& { return segment_->Name(id); }, steps);
-  if (steps->size() > before) AttachDrops(&(*steps)[before]);
+  folded_ = steps->size() > before;
+  if (folded_) AttachDrops(&(*steps)[before]);
   final_fold_done_ = poll.last;
   return outcome.complete;
+}
+
+void TrackedRank::NoteHandover(uint64_t ticket) {
+  if (!folded_) return;
+  if (handovers_.size() >= kMaxHandovers) handovers_.pop_back();
+  handovers_.push_back({ticket, folder_.last_end_ticks()});
+}
+
+void TrackedRank::ReleaseSettled(uint64_t settled) {
+  uint64_t end_ticks = 0;
+  while (!handovers_.empty() && handovers_.front().ticket <= settled) {
+    end_ticks = handovers_.front().end_ticks;
+    handovers_.pop_front();
+  }
+  if (end_ticks != 0 && readable_) readable_ = rings_.Release(end_ticks);
 }
 
 std::vector<std::pair<const char*, uint64_t>> TrackedRank::Drops() const {
@@ -113,7 +131,7 @@ std::vector<std::pair<const char*, uint64_t>> TrackedRank::Drops() const {
       {"fold_full", folder_.refused()},
       {"impossible_time", folder_.impossible_times() + clock_.clamped()},
       // The step in which we came after another daemon lacks what that one had read.
-      {"daemon_restart", rings_.continued() ? 1u : 0u},
+      {"daemon_restart", rings_.begun_inside_a_step() ? 1u : 0u},
   };
   // kRingFull is what the rings themselves count, slot by slot.
   for (uint32_t r = 1; r < static_cast<uint32_t>(DropReason::kCount); ++r) {
@@ -224,6 +242,7 @@ void TrackedRank::FillProcess(bool detail, v1::ProcessState* out) {
   out->set_run_state(CleanText(&snapshot->stat.run_state, 1));
   out->set_cpu_ns(std::max(snapshot->stat.cpu_ns, ProcessCpuNs(owner_.pid)));
   out->set_main_thread_cpu_ns(snapshot->main_thread_cpu_ns);
+  out->set_run_delay_ns(snapshot->main_thread_run_delay_ns);
   out->set_major_faults(snapshot->stat.major_faults);
   if (!detail) return;
   out->set_syscall(snapshot->syscall);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,6 +37,10 @@ class TrackedRank {
 
   // Drains and folds; appends finished steps. False when more events wait.
   bool Poll(std::vector<v1::RankStep>* steps);
+  // The steps of the last Poll, if there were any, are safe once the uplink has settled `ticket`.
+  void NoteHandover(uint64_t ticket);
+  // Gives the events of all steps up to `settled` back to the process.
+  void ReleaseSettled(uint64_t settled);
   // Looks whether the process lives and what its header says.
   void Look(uint64_t now_ns);
   // The program was replaced by another one that has a segment of its own.
@@ -59,6 +64,11 @@ class TrackedRank {
   std::vector<std::pair<const char*, uint64_t>> Drops() const;
 
  private:
+  // Steps on their way to the spool: their number there, and where the newest of them ended.
+  struct Handover {
+    uint64_t ticket;
+    uint64_t end_ticks;
+  };
   bool Stuck(uint64_t now_ns) const;
   // What a change of makes a state due at once.
   std::string StateKey(uint64_t now_ns) const;
@@ -75,6 +85,8 @@ class TrackedRank {
   TickClock clock_;
   StepFolder folder_;
   std::vector<Event> events_;  // buffer of one poll
+  std::deque<Handover> handovers_;
+  bool folded_ = false;  // the last poll gave steps
   SegmentFacts facts_;
   OwnerLife owner_;
   bool readable_ = true;

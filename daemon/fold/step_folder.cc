@@ -20,7 +20,7 @@ void StepFolder::Fold(const Poll& poll, std::span<const Event> events, TickClock
                       const StepAccumulator::NameOf& name_of, std::vector<v1::RankStep>* out) {
   const size_t seen_before = boundaries_.size();
   Take(poll, events, *clock);
-  if (!any_step_) AddPseudoBoundary(poll, *clock);
+  if (!any_step_) AddPseudoBoundary(poll, clock);
   if (poll.cpu_ns != 0) {
     cpu_sample_ticks_ = poll.now_ticks;
     cpu_sample_ns_ = poll.cpu_ns;
@@ -96,21 +96,22 @@ uint64_t StepFolder::CpuAt(const Poll& poll, uint64_t ticks) const {
          static_cast<uint64_t>(share * static_cast<double>(poll.cpu_ns - cpu_sample_ns_));
 }
 
-void StepFolder::AddPseudoBoundary(const Poll& poll, const TickClock& clock) {
+void StepFolder::AddPseudoBoundary(const Poll& poll, TickClock* clock) {
   if (pending_.empty() || !boundaries_.empty()) return;
   const uint64_t waited_ticks =
       poll.now_ticks > first_event_ticks_ ? poll.now_ticks - first_event_ticks_ : 0;
-  const bool impatient = pseudo_steps_ > 0 || pending_.size() > kMaxPending / 2 ||
-                         (waited_ticks > clock.TicksFromNs(kPatienceNs) &&
+  const bool impatient = last_pseudo_step_ != 0 || pending_.size() > kMaxPending / 2 ||
+                         (waited_ticks > clock->TicksFromNs(kPatienceNs) &&
                           pending_collectives_ >= kMinPseudoCollectives);
   if (!impatient) return;
   const auto [oldest, newest] =
       std::minmax_element(pending_.begin(), pending_.end(),
                           [](const Event& a, const Event& b) { return a.end_ticks < b.end_ticks; });
   const uint64_t age = poll.now_ticks > oldest->end_ticks ? poll.now_ticks - oldest->end_ticks : 0;
-  if (age < clock.TicksFromNs(kPseudoStepNs) && pending_.size() <= kMaxPending / 2) return;
-  boundaries_.push_back(
-      {kFirstPseudoStep + pseudo_steps_++, newest->end_ticks, CpuAt(poll, newest->end_ticks)});
+  if (age < clock->TicksFromNs(kPseudoStepNs) && pending_.size() <= kMaxPending / 2) return;
+  const uint64_t by_time = kFirstPseudoStep + clock->ToUnixNs(newest->end_ticks) / 1'000'000;
+  last_pseudo_step_ = std::max(by_time, last_pseudo_step_ + 1);
+  boundaries_.push_back({last_pseudo_step_, newest->end_ticks, CpuAt(poll, newest->end_ticks)});
 }
 
 void StepFolder::CloseSteps(size_t count, TickClock* clock, const StepAccumulator::NameOf& name_of,
@@ -150,12 +151,14 @@ void StepFolder::CloseSteps(size_t count, TickClock* clock, const StepAccumulato
 
 void StepFolder::CloseStep(const Boundary& boundary, StepAccumulator* sums, TickClock* clock,
                            const StepAccumulator::NameOf& name_of, v1::RankStep* out) {
-  const bool consecutive = has_previous_ && boundary.step == previous_.step + 1 &&
-                           boundary.end_ticks >= previous_.end_ticks;
+  const bool pseudo = boundary.step >= kFirstPseudoStep;
+  const bool next =
+      pseudo ? previous_.step >= kFirstPseudoStep : boundary.step == previous_.step + 1;
+  const bool consecutive = has_previous_ && next && boundary.end_ticks >= previous_.end_ticks;
   uint64_t start = boundary.end_ticks;  // unknown: a step of no length
   if (consecutive) {
     start = previous_.end_ticks;
-  } else if (boundary.step == 0 || boundary.step == kFirstPseudoStep) {
+  } else if (boundary.step == 0 || pseudo) {
     start = std::min(start, sums->earliest_start());
   }
   // The union is taken over the known span; without one, over what the events themselves span.

@@ -17,8 +17,9 @@
 // poll after its boundary was seen. What comes later still counts for the next step.
 //
 // A program without step boundaries: once a minute of communication has passed without one, a
-// pseudo-step is closed for each second in which something happened, numbered from kFirstPseudoStep
-// so that it is never taken for a real step. The first real boundary ends that for good.
+// pseudo-step is closed for each second in which something happened. Its number is kFirstPseudoStep
+// plus the milliseconds since the Unix epoch at its end: never that of a real step, and not given
+// again by a daemon that starts later. The first real boundary ends that for good.
 //
 // A step whose predecessor was not seen (the daemon came late, boundaries were dropped) has an
 // unknown duration: 0. Memory is bounded: events beyond kMaxPending are refused and counted.
@@ -42,7 +43,8 @@ class StepFolder {
             const StepAccumulator::NameOf& name_of, std::vector<v1::RankStep>* out);
 
   uint64_t steps() const { return steps_; }
-  uint64_t refused() const { return refused_; }  // events that did not fit
+  uint64_t last_end_ticks() const { return previous_.end_ticks; }  // of the step folded last
+  uint64_t refused() const { return refused_; }                    // events that did not fit
   uint64_t impossible_times() const { return impossible_times_; }
   size_t pending() const { return pending_.size(); }
 
@@ -58,18 +60,18 @@ class StepFolder {
   void Take(const Poll& poll, std::span<const Event> events, const TickClock& clock);
   void AddBoundary(const Poll& poll, const Event& event);
   uint64_t CpuAt(const Poll& poll, uint64_t ticks) const;
-  void AddPseudoBoundary(const Poll& poll, const TickClock& clock);
+  void AddPseudoBoundary(const Poll& poll, TickClock* clock);
   void CloseSteps(size_t count, TickClock* clock, const StepAccumulator::NameOf& name_of,
                   std::vector<v1::RankStep>* out);
   void CloseStep(const Boundary& boundary, StepAccumulator* sums, TickClock* clock,
                  const StepAccumulator::NameOf& name_of, v1::RankStep* out);
 
-  const uint64_t source_;
+  uint64_t source_;
   std::vector<Event> pending_;         // ended, not yet folded
   std::vector<Boundary> boundaries_;   // seen, not yet folded, by time
   std::vector<StepAccumulator> sums_;  // one per step closed together; reused
   bool any_step_ = false;              // a real boundary has been seen
-  uint64_t pseudo_steps_ = 0;
+  uint64_t last_pseudo_step_ = 0;
   uint64_t first_event_ticks_ = 0;
   uint64_t pending_collectives_ = 0;
   bool has_previous_ = false;

@@ -139,10 +139,13 @@ void ProcessProbe::ReadMainThread(const std::string& task, pid_t pid, ProcessSna
     out->main_thread_state = stat->run_state;
     out->main_thread_cpu_ns = stat->cpu_ns;
   }
+  // "time on the CPU, time waiting for one, timeslices"; "0 0 0" from a kernel that does not count.
   const std::string schedule = ReadSmallFile(task + "/schedstat");
   const auto words = Words(schedule);
-  if (!words.empty()) {
-    if (const auto ns = ToInt<uint64_t>(words[0])) out->main_thread_cpu_ns = *ns;
+  if (words.size() >= 2) {
+    const auto cpu_ns = ToInt<uint64_t>(words[0]), delay_ns = ToInt<uint64_t>(words[1]);
+    if (cpu_ns && *cpu_ns != 0) out->main_thread_cpu_ns = *cpu_ns;
+    if (delay_ns) out->main_thread_run_delay_ns = *delay_ns;
   }
   const std::string channel = ReadSmallFile(task + "/wchan", 128);
   if (channel != "0") out->wait_channel = CleanText(channel.data(), channel.size());

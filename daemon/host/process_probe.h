@@ -25,6 +25,7 @@ struct ProcessStat {
 struct ProcessSnapshot {
   ProcessStat stat;
   uint64_t main_thread_cpu_ns = 0;
+  uint64_t main_thread_run_delay_ns = 0;  // runnable but without a CPU, ever; 0 unknown
   char main_thread_state = 0;
   std::string syscall;       // of the main thread, empty when it runs or may not be asked
   std::string syscall_path;  // file behind its descriptor or path argument

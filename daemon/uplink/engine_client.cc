@@ -1,46 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/uplink/engine_client.h"
 
-#include <grpcpp/grpcpp.h>
-
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <map>
 #include <mutex>
-#include <random>
 #include <thread>
 
-#include "flare/v1/ingest.grpc.pb.h"
+#include "daemon/uplink/engine_link.h"
 
 namespace flare::daemon {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = EngineLink::Clock;
 using std::chrono::milliseconds;
-using Stream = grpc::ClientReaderWriter<v1::DaemonMessage, v1::EngineMessage>;
 
 constexpr uint32_t kProtocol = 1;
 // Well below the 4 MiB that a gRPC server accepts by default.
 constexpr size_t kMaxMessageBytes = 1u << 20;
 constexpr size_t kMaxPendingBytes = 64u << 20;
 constexpr size_t kMaxBatchesInFlight = 64;
-constexpr milliseconds kConnectTimeout{2000};
-constexpr milliseconds kConnectPoll{20};
-constexpr milliseconds kGoodbye{300};
+constexpr milliseconds kStopSlack{300};
 
 }  // namespace
 
-// The state of the client; one worker thread owns the spool and the stream, one reader thread per
-// stream takes what the engine says. Everything below `mutex_` is shared.
+// The state of the client; one worker thread owns the spool and drives the link, whose thread takes
+// what the engine says. Everything below `mutex_` is shared.
 class EngineClient::Connection {
  public:
   Connection(Options options, std::unique_ptr<Spool> spool)
-      : options_(std::move(options)), spool_(std::move(spool)) {
-    sent_ = spool_->acknowledged();
-  }
+      : options_(std::move(options)),
+        spool_(std::move(spool)),
+        link_({options_.address, options_.backoff_min_ms, options_.backoff_max_ms,
+               [this](const v1::EngineMessage& message) { Hear(message); }, [this] { WakeUp(); }}),
+        sent_(spool_->acknowledged()),
+        acknowledged_by_engine_(spool_->acknowledged()) {}
 
   void Start() {
     worker_ = std::thread([this] { Run(); });
@@ -48,15 +43,14 @@ class EngineClient::Connection {
   void Stop(int grace_ms);
   void AddRank(const v1::RankHello& hello);
   void RemoveRank(uint64_t source);
-  void AddSteps(std::vector<v1::RankStep> steps);
+  uint64_t AddSteps(std::vector<v1::RankStep> steps);
   void SetState(v1::RankState state);
   bool Idle() const;
+  uint64_t SettledSteps() const;
   Counters GetCounters() const;
   void CheckStall();
 
  private:
-  enum class Link { kDown, kConnecting, kUp };
-
   void Run();
   bool ShouldEnd();
   Clock::time_point NextWakeup() const;
@@ -66,35 +60,24 @@ class EngineClient::Connection {
   void CountLost();
 
   void DriveLink();
-  void BeginConnect();
-  void OpenStream();
-  void SayGoodbye(bool was_up);
-  void CloseStream(const std::string& why);
-  void ReadLoop(Stream* stream);
+  void Greet();
+  void CloseLink(const std::string& why);
+  void Hear(const v1::EngineMessage& message);
+  void WakeUp();
 
   void HandleAcknowledgement();
   bool SendBatches();
   bool SendStates();
-  bool Write(const v1::DaemonMessage& message);
 
   const Options options_;
   std::thread worker_;
-  std::mt19937 random_{std::random_device{}()};
 
   // Worker only.
   std::unique_ptr<Spool> spool_;
-  Link link_ = Link::kDown;
-  std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<v1::Ingest::Stub> stub_;
-  std::unique_ptr<Stream> stream_;
-  std::thread reader_;
-  Clock::time_point next_attempt_{};
-  Clock::time_point connect_deadline_{};
+  EngineLink link_;
   Clock::time_point next_flush_{};
   Clock::time_point last_acknowledgement_{};
-  int backoff_ms_ = 0;
-  int failed_attempts_ = 0;
-  uint64_t sent_ = 0;                            // last batch written to this stream
+  uint64_t sent_;                                // last batch written to this stream
   uint64_t hellos_sequence_ = 0;                 // batch that must go before states
   std::map<uint64_t, uint32_t> steps_in_batch_;  // of batches in flight
   v1::Batch batch_;
@@ -109,12 +92,11 @@ class EngineClient::Connection {
   std::vector<v1::RankHello> pending_hellos_;
   std::vector<v1::RankStep> pending_steps_;
   size_t pending_bytes_ = 0;
+  uint64_t added_steps_ = 0;
+  uint64_t settled_steps_ = 0;
   bool spool_empty_ = true;
   std::map<uint64_t, v1::RankState> states_;
-  uint64_t acknowledged_by_engine_ = 0;
-  bool stream_broken_ = false;
-  std::unique_ptr<grpc::ClientContext> context_;
-  Clock::time_point write_began_{};  // epoch = no write in progress
+  uint64_t acknowledged_by_engine_;
   Counters counters_;
 };
 
@@ -131,9 +113,8 @@ void EngineClient::Connection::Stop(int grace_ms) {
   {
     // A write that is stuck must not hold us longer than the grace.
     std::unique_lock lock(mutex_);
-    if (!wake_.wait_until(lock, stop_deadline_ + kGoodbye, [this] { return ended_; }) &&
-        context_ != nullptr) {
-      context_->TryCancel();
+    if (!wake_.wait_until(lock, stop_deadline_ + kStopSlack, [this] { return ended_; })) {
+      link_.Cancel();
     }
   }
   worker_.join();
@@ -153,12 +134,13 @@ void EngineClient::Connection::RemoveRank(uint64_t source) {
   live_.erase(source);
 }
 
-void EngineClient::Connection::AddSteps(std::vector<v1::RankStep> steps) {
-  if (steps.empty()) return;
+uint64_t EngineClient::Connection::AddSteps(std::vector<v1::RankStep> steps) {
   bool first = false;
+  uint64_t added = 0;
   {
     const std::lock_guard lock(mutex_);
-    first = pending_steps_.empty();
+    first = pending_steps_.empty() && !steps.empty();
+    added = added_steps_ += steps.size();
     for (v1::RankStep& step : steps) {
       const size_t bytes = step.ByteSizeLong();
       if (pending_bytes_ + bytes > kMaxPendingBytes) {
@@ -170,6 +152,7 @@ void EngineClient::Connection::AddSteps(std::vector<v1::RankStep> steps) {
     }
   }
   if (first) wake_.notify_all();
+  return added;
 }
 
 void EngineClient::Connection::SetState(v1::RankState state) {
@@ -186,38 +169,41 @@ bool EngineClient::Connection::Idle() const {
   return states_.empty() && pending_hellos_.empty() && pending_steps_.empty() && spool_empty_;
 }
 
-EngineClient::Counters EngineClient::Connection::GetCounters() const {
+uint64_t EngineClient::Connection::SettledSteps() const {
   const std::lock_guard lock(mutex_);
-  return counters_;
+  return settled_steps_;
 }
 
-void EngineClient::Connection::CheckStall() {
+EngineClient::Counters EngineClient::Connection::GetCounters() const {
   const std::lock_guard lock(mutex_);
-  if (write_began_ == Clock::time_point{} || context_ == nullptr) return;
-  if (Clock::now() - write_began_ > milliseconds(options_.stall_ms)) context_->TryCancel();
+  Counters counters = counters_;
+  counters.bytes_sent = link_.bytes_sent();
+  return counters;
 }
+
+void EngineClient::Connection::CheckStall() { link_.CancelWriteOlderThan(options_.stall_ms); }
 
 void EngineClient::Connection::Run() {
   while (!ShouldEnd()) {
     FlushPending();
     DriveLink();
     HandleAcknowledgement();
-    if (link_ == Link::kUp && !(SendBatches() && SendStates())) CloseStream("connection lost");
+    if (link_.up() && !(SendBatches() && SendStates())) CloseLink("connection lost");
     std::unique_lock lock(mutex_);
     spool_empty_ = spool_->empty();
     counters_.spool_bytes = spool_->bytes();
-    const bool more_to_send = link_ == Link::kUp && spool_->HasAfter(sent_) &&
-                              steps_in_batch_.size() < kMaxBatchesInFlight;
-    const bool news = stop_ || stream_broken_ || more_to_send || !pending_hellos_.empty() ||
+    const bool more_to_send =
+        link_.up() && spool_->HasAfter(sent_) && steps_in_batch_.size() < kMaxBatchesInFlight;
+    const bool news = stop_ || link_.broken() || more_to_send || !pending_hellos_.empty() ||
                       acknowledged_by_engine_ > spool_->acknowledged() ||
-                      (link_ == Link::kUp && !states_.empty() && sent_ >= hellos_sequence_);
+                      (link_.up() && !states_.empty() && sent_ >= hellos_sequence_);
     if (!news) {
       wake_.wait_until(lock, NextWakeup());
     } else if (stop_) {
       wake_.wait_for(lock, milliseconds(1));
     }
   }
-  CloseStream("stopped");
+  CloseLink("stopped");
   const std::lock_guard lock(mutex_);
   spool_empty_ = spool_->empty();
   ended_ = true;
@@ -230,25 +216,26 @@ bool EngineClient::Connection::ShouldEnd() {
   if (!pending_hellos_.empty() || !pending_steps_.empty()) return Clock::now() >= stop_deadline_;
   if (spool_->empty() && states_.empty()) return true;
   // Without an engine there is nothing to wait for.
-  if (link_ != Link::kUp && failed_attempts_ > 0) return true;
+  if (!link_.up() && link_.failed()) return true;
   return Clock::now() >= stop_deadline_;
 }
 
 Clock::time_point EngineClient::Connection::NextWakeup() const {
   Clock::time_point next = Clock::now() + milliseconds(1000);
   if (!pending_steps_.empty()) next = std::min(next, next_flush_);
-  if (link_ == Link::kDown) next = std::min(next, next_attempt_);
-  if (link_ == Link::kConnecting) next = Clock::now();
+  next = std::min(next, link_.next_attempt());
   return next;
 }
 
 void EngineClient::Connection::FlushPending() {
   std::vector<v1::RankHello> hellos;
   std::vector<v1::RankStep> steps;
+  uint64_t added = 0;
   {
     const std::lock_guard lock(mutex_);
     if (pending_hellos_.empty() && pending_steps_.empty()) return;
     if (pending_hellos_.empty() && !stop_ && Clock::now() < next_flush_) return;
+    added = added_steps_;
     hellos.swap(pending_hellos_);
     steps.swap(pending_steps_);
     pending_bytes_ = 0;
@@ -270,7 +257,11 @@ void EngineClient::Connection::FlushPending() {
   SpoolBatch(&batch_);
   const Status synced = spool_->Sync();
   const std::lock_guard lock(mutex_);
-  if (!synced.ok()) counters_.last_error = synced.message();
+  if (synced.ok()) {
+    settled_steps_ = added;
+  } else {
+    counters_.last_error = synced.message();
+  }
 }
 
 void EngineClient::Connection::SpoolBatch(v1::Batch* batch) {
@@ -302,77 +293,38 @@ void EngineClient::Connection::CountLost() {
 }
 
 void EngineClient::Connection::DriveLink() {
-  const auto now = Clock::now();
-  if (link_ == Link::kUp) {
-    bool broken = false;
-    {
-      const std::lock_guard lock(mutex_);
-      broken = stream_broken_;
+  if (link_.up()) {
+    const bool stalled = !steps_in_batch_.empty() &&
+                         Clock::now() - last_acknowledgement_ > milliseconds(options_.stall_ms);
+    if (link_.broken()) {
+      CloseLink("the engine closed the connection");
+    } else if (stalled) {
+      CloseLink("the engine does not acknowledge");
     }
-    const bool stalled =
-        !steps_in_batch_.empty() && now - last_acknowledgement_ > milliseconds(options_.stall_ms);
-    if (broken) CloseStream("the engine closed the connection");
-    if (!broken && stalled) CloseStream("the engine does not acknowledge");
     return;
   }
-  if (link_ == Link::kDown && now >= next_attempt_) BeginConnect();
-  if (link_ == Link::kConnecting) {
-    // Waiting here and not on `wake_`: a channel makes progress only while some thread waits in
-    // gRPC.
-    grpc_connectivity_state state = channel_->GetState(true);
-    if (state != GRPC_CHANNEL_READY &&
-        channel_->WaitForStateChange(state, std::chrono::system_clock::now() + kConnectPoll)) {
-      state = channel_->GetState(false);
-    }
-    if (state == GRPC_CHANNEL_READY) {
-      OpenStream();
-    } else if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || now >= connect_deadline_) {
-      CloseStream("cannot reach " + options_.address);
-    }
-  }
+  const EngineLink::News news = link_.Drive();
+  if (news == EngineLink::News::kOpened) Greet();
+  if (news == EngineLink::News::kFailed) CloseLink("cannot reach " + options_.address);
 }
 
-void EngineClient::Connection::BeginConnect() {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
-  channel_ =
-      grpc::CreateCustomChannel(options_.address, grpc::InsecureChannelCredentials(), arguments);
-  connect_deadline_ = Clock::now() + kConnectTimeout;
-  link_ = Link::kConnecting;
-}
-
-void EngineClient::Connection::OpenStream() {
-  stub_ = v1::Ingest::NewStub(channel_);
-  {
-    const std::lock_guard lock(mutex_);
-    context_ = std::make_unique<grpc::ClientContext>();
-    stream_broken_ = false;
-    acknowledged_by_engine_ = spool_->acknowledged();
-    counters_.last_error.clear();
-  }
-  stream_ = stub_->Stream(context_.get());
-  Stream* const stream = stream_.get();
-  link_ = Link::kUp;
+void EngineClient::Connection::Greet() {
   last_acknowledgement_ = Clock::now();
   sent_ = spool_->acknowledged();
-  steps_in_batch_.clear();
-  reader_ = std::thread([this, stream] { ReadLoop(stream); });
-
   v1::DaemonMessage message;
   v1::DaemonHello* hello = message.mutable_hello();
   hello->set_daemon_id(spool_->daemon_id());
   hello->set_node(options_.node);
   hello->set_version(options_.version);
   hello->set_protocol(kProtocol);
-  if (!Write(message)) return CloseStream("connection lost");
+  if (!link_.Write(message)) return CloseLink("connection lost");
   {
     // Batches of before go first, in order; then everybody who lives is announced again.
     const std::lock_guard lock(mutex_);
     pending_hellos_.clear();
     for (const auto& [source, live] : live_) pending_hellos_.push_back(live);
     counters_.connected = true;
+    counters_.last_error.clear();
     ++counters_.connects;
   }
   FlushPending();
@@ -380,67 +332,38 @@ void EngineClient::Connection::OpenStream() {
   if (options_.on_connected) options_.on_connected();
 }
 
-void EngineClient::Connection::SayGoodbye(bool was_up) {
+void EngineClient::Connection::CloseLink(const std::string& why) {
   bool polite = false;
   {
     const std::lock_guard lock(mutex_);
-    polite = stop_ && was_up && spool_->empty();
+    polite = stop_ && spool_->empty();
   }
-  if (polite) {
-    stream_->WritesDone();
-    std::unique_lock lock(mutex_);
-    wake_.wait_for(lock, kGoodbye, [this] { return stream_broken_; });
-  }
-  const std::lock_guard lock(mutex_);
-  context_->TryCancel();
-}
-
-void EngineClient::Connection::CloseStream(const std::string& why) {
-  std::string reason = why;
-  const bool was_up = link_ == Link::kUp;
-  if (stream_ != nullptr) {
-    SayGoodbye(was_up);
-    reader_.join();
-    const grpc::Status status = stream_->Finish();
-    if (!status.ok() && status.error_code() != grpc::StatusCode::CANCELLED) {
-      reason += ": " + status.error_message();
-    }
-    stream_.reset();
-    const std::lock_guard lock(mutex_);
-    context_.reset();
-    stream_broken_ = false;
-  }
-  stub_.reset();
-  channel_.reset();
+  const std::string reason = link_.Close(why, polite);
   steps_in_batch_.clear();
-  link_ = Link::kDown;
-  failed_attempts_ = was_up && backoff_ms_ == 0 ? 0 : failed_attempts_ + 1;
-  backoff_ms_ = std::clamp(backoff_ms_ * 2, options_.backoff_min_ms, options_.backoff_max_ms);
-  std::uniform_real_distribution<double> jitter(0.5, 1.0);
-  next_attempt_ = Clock::now() + milliseconds(static_cast<int>(backoff_ms_ * jitter(random_)));
   const std::lock_guard lock(mutex_);
+  // What this stream said is of no use to the next one.
+  acknowledged_by_engine_ = spool_->acknowledged();
   counters_.connected = false;
   counters_.last_error = reason;
 }
 
-void EngineClient::Connection::ReadLoop(Stream* stream) {
-  v1::EngineMessage message;
-  while (stream->Read(&message)) {
-    if (message.has_ack()) {
-      const std::lock_guard lock(mutex_);
-      acknowledged_by_engine_ = std::max(acknowledged_by_engine_, message.ack().sequence());
-      wake_.notify_all();
-    } else if (message.has_control() && options_.on_control) {
-      options_.on_control(message.control());
-    }
+void EngineClient::Connection::Hear(const v1::EngineMessage& message) {
+  if (message.has_ack()) {
+    const std::lock_guard lock(mutex_);
+    acknowledged_by_engine_ = std::max(acknowledged_by_engine_, message.ack().sequence());
+    wake_.notify_all();
+  } else if (message.has_control() && options_.on_control) {
+    options_.on_control(message.control());
   }
+}
+
+void EngineClient::Connection::WakeUp() {
   const std::lock_guard lock(mutex_);
-  stream_broken_ = true;
   wake_.notify_all();
 }
 
 void EngineClient::Connection::HandleAcknowledgement() {
-  if (link_ != Link::kUp) return;
+  if (!link_.up()) return;
   uint64_t sequence = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -461,8 +384,7 @@ void EngineClient::Connection::HandleAcknowledgement() {
   }
   spool_->Acknowledge(sequence);
   last_acknowledgement_ = Clock::now();
-  backoff_ms_ = 0;
-  failed_attempts_ = 0;
+  link_.ConfirmWorking();
   const std::lock_guard lock(mutex_);
   counters_.steps_acknowledged += steps;
   counters_.batches_acknowledged += batches;
@@ -483,7 +405,7 @@ bool EngineClient::Connection::SendBatches() {
     }
     if (steps_in_batch_.empty()) last_acknowledgement_ = Clock::now();
     steps_in_batch_[record->sequence] = static_cast<uint32_t>(message.batch().steps_size());
-    if (!Write(message)) return false;
+    if (!link_.Write(message)) return false;
     sent_ = record->sequence;
   }
   return true;
@@ -504,23 +426,11 @@ bool EngineClient::Connection::SendStates() {
     bytes += state.ByteSizeLong();
     *message.mutable_states()->add_states() = std::move(state);
     if (bytes < kMaxMessageBytes) continue;
-    if (!Write(message)) return false;
+    if (!link_.Write(message)) return false;
     message.Clear();
     bytes = 0;
   }
-  return bytes == 0 || Write(message);
-}
-
-bool EngineClient::Connection::Write(const v1::DaemonMessage& message) {
-  {
-    const std::lock_guard lock(mutex_);
-    write_began_ = Clock::now();
-    counters_.bytes_sent += message.ByteSizeLong();
-  }
-  const bool ok = stream_->Write(message);
-  const std::lock_guard lock(mutex_);
-  write_began_ = Clock::time_point{};
-  return ok;
+  return bytes == 0 || link_.Write(message);
 }
 
 EngineClient::EngineClient(Options options, std::unique_ptr<Spool> spool)
@@ -530,10 +440,11 @@ void EngineClient::Start() { connection_->Start(); }
 void EngineClient::Stop(int grace_ms) { connection_->Stop(grace_ms); }
 void EngineClient::AddRank(const v1::RankHello& hello) { connection_->AddRank(hello); }
 void EngineClient::RemoveRank(uint64_t source) { connection_->RemoveRank(source); }
-void EngineClient::AddSteps(std::vector<v1::RankStep> steps) {
-  connection_->AddSteps(std::move(steps));
+uint64_t EngineClient::AddSteps(std::vector<v1::RankStep> steps) {
+  return connection_->AddSteps(std::move(steps));
 }
 void EngineClient::SetState(v1::RankState state) { connection_->SetState(std::move(state)); }
+uint64_t EngineClient::settled_steps() const { return connection_->SettledSteps(); }
 bool EngineClient::Idle() const { return connection_->Idle(); }
 EngineClient::Counters EngineClient::counters() const { return connection_->GetCounters(); }
 void EngineClient::CheckStall() { connection_->CheckStall(); }

@@ -61,11 +61,14 @@ class EngineClient {
   // Announces a rank now and after each reconnect, until it is removed.
   void AddRank(const v1::RankHello& hello);
   void RemoveRank(uint64_t source);
-  void AddSteps(std::vector<v1::RankStep> steps);
+  // Returns how many steps have been added so far: these are safe when settled_steps() says so.
+  uint64_t AddSteps(std::vector<v1::RankStep> steps);
   void SetState(v1::RankState state);
 
   // All that was added has been acknowledged, and no state waits.
   bool Idle() const;
+  // So many of the steps added first are on the spool and synced, or counted as lost.
+  uint64_t settled_steps() const;
   Counters counters() const;
   // Cancels a connection on which a write has been stuck for stall_ms. Call about once a second.
   void CheckStall();

@@ -130,7 +130,7 @@ Command AddRun(CLI::App* root, const CommandLine* line) {
   options->state_dir = DefaultStateDir();
   app->add_option("--name", options->name, "Name of the job; default: that of the script")
       ->type_name("NAME");
-  app->add_option("--state", options->state_dir, "Folder where FLARE keeps its reports")
+  app->add_option("--state-dir,--state", options->state_dir, "Folder where FLARE keeps its reports")
       ->type_name("DIR")
       ->capture_default_str();
   app->add_option("--engine", options->engine, "Report to this engine instead of one of its own")

@@ -22,7 +22,8 @@ constexpr int kLastReportTries = 50;
 constexpr std::chrono::milliseconds kBetweenTries(100);
 
 bool Over(const v1::Report& report) {
-  return report.job().state() == "ended" || report.job().state() == "lost";
+  const std::string& state = report.job().state();
+  return state == "ended" || state == "lost" || state == "imported";
 }
 
 // Shows reports one after the other in the form that the reader of stdout can use.

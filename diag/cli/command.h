@@ -40,6 +40,8 @@ Command AddRun(CLI::App* root, const CommandLine* line);
 Command AddJobs(CLI::App* root, const CommandLine* line);
 Command AddReport(CLI::App* root, const CommandLine* line);
 Command AddWatch(CLI::App* root, const CommandLine* line);
+Command AddDiagnose(CLI::App* root, const CommandLine* line);
+Command AddImport(CLI::App* root, const CommandLine* line);
 Command AddDoctor(CLI::App* root, const CommandLine* line);
 Command AddSwitch(CLI::App* root, const CommandLine* line);
 Command AddCompletion(CLI::App* root, const CommandLine* line);

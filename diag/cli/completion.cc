@@ -64,6 +64,13 @@ std::vector<std::string> PositionalChoices(const CLI::App& app) {
   return all;
 }
 
+bool TakesPaths(const CLI::App& app) {
+  const std::vector<const CLI::Option*> options = app.get_options();
+  return std::any_of(options.begin(), options.end(), [](const CLI::Option* option) {
+    return option->get_positional() && option->get_type_name() == "PATH";
+  });
+}
+
 std::string Join(const std::vector<std::string>& words, const std::string& between) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
@@ -166,6 +173,8 @@ std::string ZshCompletion(const CLI::App& root) {
       cases += " \\\n            " + Quoted("*:value:(" + Join(positional, " ") + ")");
     } else if (app->get_name() == "run") {
       cases += " \\\n            " + Quoted("*::command:_normal");
+    } else if (TakesPaths(*app)) {
+      cases += " \\\n            " + Quoted("*:path:_files");
     }
     cases += " ;;\n";
   }
@@ -209,6 +218,7 @@ std::string FishCompletion(const CLI::App& root) {
     }
     const std::vector<std::string> positional = PositionalChoices(*app);
     if (!positional.empty()) text += here + " -a " + Quoted(Join(positional, " ")) + "\n";
+    if (TakesPaths(*app)) text += here + " -F\n";
   }
   return text;
 }

@@ -23,6 +23,9 @@ const char* CheckLevelName(CheckLevel level);
 // This machine, this user and this environment.
 std::vector<Check> CheckMachine(const SourceOptions& sources);
 
+// The daemon of this node and the engine: whether they answer, and whether they are of our release.
+std::vector<Check> CheckServices(const SourceOptions& sources, const std::string& segment_dir);
+
 // Why one process is traced or not. What cannot be seen is a check of its own.
 std::vector<Check> CheckProcess(int pid);
 

@@ -13,7 +13,6 @@
 
 #include "diag/cli/atomic_file.h"
 #include "diag/cli/doctor_check.h"
-#include "diag/cli/endpoint.h"
 #include "diag/cli/preload.h"
 #include "diag/cli/private_dir.h"
 #include "diag/cli/probe.h"
@@ -167,36 +166,6 @@ void CheckOtherTools(std::vector<Check>* checks) {
   }
 }
 
-void CheckPrograms(const SourceOptions& sources, const std::string& folder,
-                   std::vector<Check>* checks) {
-  checks->push_back(
-      {"daemon", CheckLevel::kOk,
-       StandaloneDaemonServes(folder)
-           ? "a flared serves " + folder
-           : "no flared serves " + folder + "; 'flare run' brings its own",
-       StandaloneDaemonServes(folder) ? "" : "for jobs that are started by hand, start flared"});
-  const std::optional<std::string> advertised =
-      sources.engine.empty() ? AdvertisedEngine(sources.state_dir) : sources.engine;
-  if (!advertised) {
-    checks->push_back({"engine", CheckLevel::kOk,
-                       "no flare-engine is announced; 'flare run' brings its own", ""});
-  } else if (Accepts(*advertised, kAnswerTimeoutMs)) {
-    checks->push_back({"engine", CheckLevel::kOk, "an engine answers at " + *advertised, ""});
-  } else {
-    checks->push_back(
-        {"engine", CheckLevel::kWarning, "no engine answers at " + *advertised,
-         sources.engine.empty()
-             ? "start flare-engine again, or remove " + sources.state_dir + "/engine.addr"
-             : "start flare-engine there, or correct --engine or FLARE_ENGINE"});
-  }
-  for (const Endpoint& endpoint : RunningEndpoints(sources.state_dir)) {
-    checks->push_back({"run", CheckLevel::kOk,
-                       "'flare run' of " + endpoint.job + " is running as process " +
-                           std::to_string(endpoint.owner.pid),
-                       ""});
-  }
-}
-
 void CheckSegments(const std::string& folder, std::vector<Check>* checks) {
   const std::vector<SegmentFacts> segments = FindSegments(folder);
   for (size_t i = 0; i < segments.size() && i < kListedSegments; ++i) {
@@ -204,6 +173,13 @@ void CheckSegments(const std::string& folder, std::vector<Check>* checks) {
     if (!s.problem.ok()) {
       checks->push_back({"segment", CheckLevel::kWarning, s.path + ": " + s.problem.message(),
                          "use libflare.so, flared and flare of one release; remove old segments"});
+      continue;
+    }
+    if (s.library_version != FLARE_VERSION) {
+      checks->push_back({"segment", CheckLevel::kWarning,
+                         "rank " + std::to_string(s.rank) + " of " + s.job + " runs libflare " +
+                             diag::Printable(s.library_version, 40) + ", this is " FLARE_VERSION,
+                         "use libflare.so, flared, flare-engine and flare of one release"});
       continue;
     }
     checks->push_back({"segment", s.enabled ? CheckLevel::kOk : CheckLevel::kNote,
@@ -275,7 +251,7 @@ std::vector<Check> CheckMachine(const SourceOptions& sources) {
   checks.push_back(SegmentFolder(folder));
   CheckSwitches(folder, &checks);
   checks.push_back(FlareVariables());
-  CheckPrograms(sources, folder, &checks);
+  for (Check& check : CheckServices(sources, folder)) checks.push_back(std::move(check));
   CheckSegments(folder, &checks);
   CheckPermissions(&checks);
   checks.push_back(Python());

@@ -29,6 +29,11 @@ Status AddJobs(std::unique_ptr<ReportSource> source, std::set<std::string>* seen
   return Status::Ok();
 }
 
+// When a person got to know of the job: to them an import is as new as a run.
+uint64_t ListedAt(const v1::JobSummary& job) {
+  return job.imported_unix_ns() != 0 ? job.imported_unix_ns() : job.first_seen_unix_ns();
+}
+
 std::string ListOf(const KnownJobs& known) {
   std::string list;
   for (size_t i = 0; i < known.jobs.size() && i < kListedJobs; ++i) {
@@ -59,7 +64,7 @@ Result<KnownJobs> FindJobs(const SourceOptions& options) {
   if (advertised && Accepts(*advertised, kProbeTimeoutMs)) add(EngineSource(*advertised));
   add(StoreSource(options.state_dir));
   std::stable_sort(known.jobs.begin(), known.jobs.end(), [](const KnownJob& a, const KnownJob& b) {
-    return a.summary.first_seen_unix_ns() > b.summary.first_seen_unix_ns();
+    return ListedAt(a.summary) > ListedAt(b.summary);
   });
   return known;
 }

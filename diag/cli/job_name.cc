@@ -25,6 +25,13 @@ std::string Environment(const char* name) {
 
 std::string FileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
+std::string Plain(const std::string& name, size_t most) {
+  std::string id;
+  for (const char c : name.substr(0, most)) id += IsPlain(c) ? c : '_';
+  if (id.empty() || id[0] == '.' || id[0] == '-') id = "job" + id.substr(0, most - 3);
+  return id;
+}
+
 }  // namespace
 
 std::string NameOfCommand(const std::vector<std::string>& command) {
@@ -39,10 +46,10 @@ std::string NameOfCommand(const std::vector<std::string>& command) {
   return program.empty() ? "job" : program;
 }
 
+std::string PlainId(const std::string& name) { return Plain(name, kLongestId); }
+
 std::string MakeJobId(const std::string& name, uint64_t unix_ns, uint32_t random) {
-  std::string id;
-  for (const char c : name.substr(0, kNameInId)) id += IsPlain(c) ? c : '_';
-  if (id.empty() || id[0] == '.' || id[0] == '-') id = "job" + id.substr(0, kNameInId - 3);
+  std::string id = Plain(name, kNameInId);
   const std::time_t seconds = static_cast<std::time_t>(unix_ns / 1'000'000'000);
   std::tm utc{};
   gmtime_r(&seconds, &utc);

@@ -12,6 +12,9 @@ namespace flare::cli {
 // `torchrun --nproc-per-node 4 train.py`. Never empty.
 std::string NameOfCommand(const std::vector<std::string>& command);
 
+// `name` as an id: other characters become "_", at most 63 of them, never empty.
+std::string PlainId(const std::string& name);
+
 // Unique and fit for a file name, at most 63 characters: "<name>-20260314-140322-5f3a9c".
 std::string MakeJobId(const std::string& name, uint64_t unix_ns, uint32_t random);
 

@@ -11,7 +11,8 @@ namespace flare::cli {
 namespace {
 
 constexpr AddCommand kCommands[] = {
-    AddRun, AddJobs, AddReport, AddWatch, AddDoctor, AddSwitch, AddCompletion, AddVersion,
+    AddRun,    AddJobs,   AddReport, AddWatch,      AddDiagnose,
+    AddImport, AddDoctor, AddSwitch, AddCompletion, AddVersion,
 };
 
 CommandLine SplitAtSeparator(int argc, char** argv) {
@@ -49,6 +50,7 @@ int Main(int argc, char** argv) {
       "Examples:\n"
       "  flare run -- torchrun --nproc-per-node 4 train.py\n"
       "  flare report\n"
+      "  flare diagnose traces/\n"
       "  flare doctor");
   std::vector<Command> commands;
   for (const AddCommand add : kCommands) commands.push_back(add(&app, &line));

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "diag/cli/atomic_file.h"
+
 namespace flare::cli {
 namespace {
 
@@ -110,6 +112,11 @@ bool StandaloneDaemonServes(const std::string& segment_dir) {
   const bool held = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   close(fd);
   return held;
+}
+
+std::string StandaloneDaemonVersion(const std::string& segment_dir) {
+  const Result<std::string> text = ReadSmallFile(segment_dir + "/flared.lock", 64);
+  return text.ok() ? text->substr(0, text->find('\n')) : "";
 }
 
 }  // namespace flare::cli

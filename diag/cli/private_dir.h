@@ -39,4 +39,7 @@ void RemoveSocket(const std::string& address);
 // A standalone flared holds the lock of this segment folder.
 bool StandaloneDaemonServes(const std::string& segment_dir);
 
+// Which release that flared is of; empty when it does not say. Untrusted text.
+std::string StandaloneDaemonVersion(const std::string& segment_dir);
+
 }  // namespace flare::cli

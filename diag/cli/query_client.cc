@@ -94,6 +94,16 @@ Result<v1::SwitchJobResponse> QueryClient::SwitchJob(const std::string& job, boo
   return response;
 }
 
+Result<v1::ListVersionsResponse> QueryClient::ListVersions(int timeout_ms) {
+  grpc::ClientContext context;
+  SetDeadline(&context, timeout_ms);
+  v1::ListVersionsResponse response;
+  const grpc::Status answer = stub_->ListVersions(&context, {}, &response);
+  if (answer.error_code() == grpc::StatusCode::UNIMPLEMENTED) return v1::ListVersionsResponse();
+  if (Status status = Explain(answer); !status.ok()) return status;
+  return response;
+}
+
 Status QueryClient::Watch(const std::string& job,
                           const std::function<bool(const v1::Report&)>& on_report,
                           std::stop_token stop) {

@@ -20,6 +20,8 @@ class QueryClient {
   Result<v1::Report> GetReport(const std::string& job);  // id or name; empty = the newest
   Result<v1::Report> EndJob(const std::string& job, int exit_status, int timeout_ms);
   Result<v1::SwitchJobResponse> SwitchJob(const std::string& job, bool enabled);
+  // Of an engine that is too old to know the question, versions are empty.
+  Result<v1::ListVersionsResponse> ListVersions(int timeout_ms);
 
   // Calls `on_report` with the report now and at each change until it returns false, `stop` is
   // requested or the engine goes. Ok in the first two cases.

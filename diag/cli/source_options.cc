@@ -7,7 +7,7 @@ namespace flare::cli {
 
 void AddSourceOptions(CLI::App* app, SourceOptions* options) {
   options->state_dir = DefaultStateDir();
-  app->add_option("--state", options->state_dir, "Folder where FLARE keeps its reports")
+  app->add_option("--state-dir,--state", options->state_dir, "Folder where FLARE keeps its reports")
       ->type_name("DIR")
       ->capture_default_str();
   app->add_option("--engine", options->engine, "Ask this engine and nothing else")

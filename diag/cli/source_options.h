@@ -7,7 +7,7 @@
 // The options by which every reading command finds its facts.
 namespace flare::cli {
 
-// Adds --state and --engine; `options` must outlive the parse.
+// Adds --state-dir and --engine; `options` must outlive the parse.
 void AddSourceOptions(CLI::App* app, SourceOptions* options);
 
 // FindJobs, with its complaints said on stderr. On failure `*exit_code` is what to exit with.

@@ -9,8 +9,8 @@
 // are a contract; docs/findings.md explains each.
 namespace flare::diag {
 
-// A verdict with class, cause, team and severity filled in ("high" for hang and error, "medium" for
-// fail_slow).
+// A verdict with class, cause, team and severity filled in ("high" for hang and error, else
+// "medium").
 Verdict MakeVerdict(std::string_view finding_class, std::string_view cause);
 
 // How much a cause explains: 0 nothing found, 1 a place where a rank seems to be held up, 2 a

@@ -5,13 +5,27 @@
 
 #include "diag/detect/fail_slow.h"
 #include "diag/detect/hang.h"
+#include "diag/detect/late_rank.h"
+#include "diag/detect/recording_hints.h"
+#include "diag/detect/stage_imbalance.h"
+#include "diag/detect/hardware_signals.h"
+#include "diag/detect/stacks.h"
+#include "diag/detect/library_signals.h"
 
 namespace flare::diag {
 namespace {
 
 constexpr std::array kDetectors = {
     Detector{"hang", [](const Job& job, uint64_t now) { return DetectHang(job, now); }},
+    Detector{"library_signals",
+             [](const Job& job, uint64_t now) { return DetectLibrarySignals(job, now); }},
     Detector{"fail_slow", [](const Job& job, uint64_t now) { return DetectFailSlow(job, now); }},
+    Detector{"late_rank", [](const Job& job, uint64_t now) { return DetectLateRank(job, now); }},
+    Detector{"recording", [](const Job& job, uint64_t now) { return DetectInRecording(job, now); }},
+    Detector{"stage_imbalance",
+             [](const Job& job, uint64_t now) { return DetectStageImbalance(job, now); }},
+    Detector{"stacks", [](const Job& job, uint64_t now) { return DetectStacks(job, now); }},
+    Detector{"signals", [](const Job& job, uint64_t now) { return DetectSignals(job, now); }},
 };
 
 }  // namespace

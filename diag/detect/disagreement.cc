@@ -39,7 +39,7 @@ Trouble TroubleIn(const JobView& view, const Group& group) {
       since = rank.ended() ? rank.ended_unix_ns : rank.at_unix_ns();
       trouble.ended = true;
     } else if (waits_here && rank.standing == Standing::kRunning &&
-               rank.wait_ns >= view.settings().conclusive_stall_ns) {
+               rank.Waited(view.settings().conclusive_stall_ns)) {
       since = rank.at_unix_ns() - rank.wait_ns;
       trouble.waiting.push_back(rank.rank);
     } else {
@@ -139,9 +139,16 @@ std::vector<Verdict> FromSignatures(const JobView& view, const Group& group,
   Describe(view, group, *found, &verdict);
   const auto add = [&](Rank rank, const Signature& call) {
     Evidence evidence;
+    const RankView& member = *view.Find(rank);
     evidence.text = Capitalized(RankText(view.job(), rank)) + " called " +
                     CollectiveText(call.operation, call.data_type, call.bytes, found->sequence) +
-                    " of group " + group.name + " (last calls kept in its segment)";
+                    " of group " + group.name + " (last calls kept in its " + SourceText(member) +
+                    ")";
+    for (const OpenCall* open : member.waits) {
+      if (open->communicator == group.id && open->sequence == found->sequence) {
+        evidence.text += PlaceText(*open);
+      }
+    }
     evidence.metric = "bytes";
     evidence.value = static_cast<double>(call.bytes);
     evidence.unit = "B";

@@ -31,8 +31,10 @@ bool SameFamily(const std::string& a, const std::string& b) {
   return a == b || (stall(a) && stall(b));
 }
 
+// What a host says names its node, often without a rank.
 bool SameKey(const Verdict& a, const Verdict& b) {
-  return a.finding_class == b.finding_class && a.cause == b.cause && a.ranks == b.ranks;
+  return a.finding_class == b.finding_class && a.cause == b.cause && a.ranks == b.ranks &&
+         (!a.ranks.empty() || (a.nodes == b.nodes && a.team == b.team));
 }
 
 bool Heard(const Job& job, uint64_t now) {
@@ -50,6 +52,11 @@ bool Replaces(const Verdict& update, const Verdict& known) {
   const int strength = ExplanationStrength(update.cause) - ExplanationStrength(known.cause);
   if (strength != 0) return strength > 0;
   return update.conclusive || !known.conclusive;
+}
+
+bool Opens(const Verdict& verdict, uint64_t now) {
+  return verdict.conclusive ||
+         (verdict.open_after_unix_ns != 0 && now >= verdict.open_after_unix_ns);
 }
 
 // Texts alone change with every look, for they tell how long something has lasted.
@@ -97,17 +104,22 @@ bool FindingTracker::Refresh(size_t index, const Job& job, const Verdict& verdic
   Life& life = lives_[index];
   life.absent_since_unix_ns = 0;
   bool changed = false;
-  if (!Live(finding.state)) {
+  const bool lasting = Live(finding.state);
+  if (!lasting) {
     finding.state =
         finding.state == FindingState::kResolved ? FindingState::kOpen : FindingState::kSuspected;
     life.lost_until_unix_ns = now;
     changed = true;
   }
-  if (SameKey(finding.verdict, verdict) || Replaces(verdict, finding.verdict)) {
+  const bool same = SameKey(finding.verdict, verdict);
+  // A job that moves may be slow for another reason later: that is not open because the first was.
+  const bool unripe = finding.state == FindingState::kOpen &&
+                      finding.verdict.finding_class == "fail_slow" && !Opens(verdict, now);
+  if (same || (!unripe && Replaces(verdict, finding.verdict))) {
     const uint64_t since = finding.verdict.since_unix_ns;
+    const uint64_t opens = finding.verdict.open_after_unix_ns;
     // A weak look must not make an open finding less certain than it was.
-    const bool conclusive =
-        verdict.conclusive || (SameKey(finding.verdict, verdict) && finding.verdict.conclusive);
+    const bool conclusive = verdict.conclusive || (same && finding.verdict.conclusive);
     if (!SameSense(finding.verdict, verdict) || now >= life.told_unix_ns + kTellAgainNs) {
       life.told_unix_ns = now;
       changed = true;
@@ -117,11 +129,15 @@ bool FindingTracker::Refresh(size_t index, const Job& job, const Verdict& verdic
     if (since != 0) {
       finding.verdict.since_unix_ns = std::min(since, finding.verdict.since_unix_ns);
     }
+    // Few steps are kept of a fast job, so that the onset which is seen moves on; the patience does
+    // not begin anew while the trouble lasts.
+    uint64_t& open_after = finding.verdict.open_after_unix_ns;
+    if (same && lasting && verdict.finding_class == "fail_slow" && opens != 0) {
+      open_after = open_after == 0 ? opens : std::min(opens, open_after);
+    }
   }
   const Verdict& current = finding.verdict;
-  const bool opens =
-      current.conclusive || (current.open_after_unix_ns != 0 && now >= current.open_after_unix_ns);
-  if (opens && finding.state == FindingState::kSuspected) {
+  if (Opens(current, now) && finding.state == FindingState::kSuspected) {
     finding.state = FindingState::kOpen;
     changed = true;
   }
@@ -198,6 +214,7 @@ bool FindingTracker::EndJob(const Job& job, uint64_t now_unix_ns) {
     FindingState& state = findings_[i].state;
     if (state == FindingState::kOpen) {
       state = FindingState::kResolved;
+      findings_[i].until_job_end = true;
       changed = true;
     } else if (state == FindingState::kSuspected && job.exit_status == 0) {
       state = FindingState::kWithdrawn;

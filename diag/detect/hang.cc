@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "diag/detect/frame_meaning.h"
 #include "diag/detect/hang_parts.h"
+#include "diag/detect/main_thread.h"
 #include "diag/detect/words.h"
 
 namespace flare::diag {
@@ -41,7 +43,20 @@ void SetRanks(const JobView& view, std::vector<Rank> culprits, std::vector<Rank>
   verdict->victims = std::move(victims);
 }
 
-std::string WaitersText(const JobView& view, const std::vector<Rank>& victims, bool one_culprit) {
+std::string ForText(const RankView& rank) {
+  const std::string waited = WaitedText(rank);
+  return waited.empty() ? "" : " for " + waited;
+}
+
+const char* SourceText(const RankView& rank) { return rank.stands_still() ? "dump" : "segment"; }
+
+std::string PlaceText(const OpenCall& call) {
+  const StackFrame* place = PlaceOf(call.stack);
+  return place == nullptr ? "" : ", called from " + FrameText(*place);
+}
+
+std::string WaitersText(const JobView& view, const std::vector<Rank>& victims, bool one_culprit,
+                        const OpenCall* direct) {
   const RankView* longest = nullptr;
   size_t waiting = 0;
   for (Rank rank : victims) {
@@ -53,8 +68,9 @@ std::string WaitersText(const JobView& view, const std::vector<Rank>& victims, b
   if (longest == nullptr) return "";
   const std::string who = waiting == 1 ? RanksText({longest->rank}) : CountText(waiting, "rank");
   return "; " + who + (waiting == 1 ? " has" : " have") + " waited for " +
-         (one_culprit ? "it" : "them") + " in " + WaitText(view, *longest->longest_wait) + " for " +
-         DurationText(longest->wait_ns);
+         (one_culprit ? "it" : "them") + " in " +
+         WaitText(view, direct != nullptr ? *direct : *longest->longest_wait) +
+         ForText(*longest);
 }
 
 uint64_t WaitBegin(const JobView& view, const std::vector<Rank>& waiters, uint64_t otherwise) {
@@ -73,10 +89,11 @@ void AddWaitEvidence(const JobView& view, const std::vector<Rank>& waiters, Verd
   size_t shown = 0;
   for (Rank rank : waiters) {
     const RankView* waiter = view.Find(rank);
-    if (waiter == nullptr || waiter->longest_wait == nullptr || shown++ == kShown) continue;
+    if (waiter == nullptr || waiter->longest_wait == nullptr || shown++ >= kShown) continue;
     Evidence evidence;
     evidence.text = Capitalized(RankText(view.job(), rank)) + " waits in " +
-                    WaitText(view, *waiter->longest_wait) + " (open call in its segment)";
+                    WaitText(view, *waiter->longest_wait) + " (open call in its " +
+                    SourceText(*waiter) + ")" + PlaceText(*waiter->longest_wait);
     evidence.metric = "wait";
     evidence.value = static_cast<double>(waiter->wait_ns) * 1e-9;
     evidence.unit = "s";

@@ -40,8 +40,19 @@ std::vector<Rank> WaitersWith(const JobView& view, const std::vector<Rank>& culp
 void SetRanks(const JobView& view, std::vector<Rank> culprits, std::vector<Rank> victims,
               Verdict* verdict);
 
-// "; 3 ranks have waited for it in all-reduce #118 of group default_pg for 4.2 s", or empty.
-std::string WaitersText(const JobView& view, const std::vector<Rank>& victims, bool one_culprit);
+// "; 3 ranks have waited for it in all-reduce #118 of group default_pg for 4.2 s", or empty. The call
+// is that of the longest wait, unless `direct` is given.
+std::string WaitersText(const JobView& view, const std::vector<Rank>& victims, bool one_culprit,
+                        const OpenCall* direct = nullptr);
+
+// " for 4.2 s", " for at least 4.2 s", or nothing.
+std::string ForText(const RankView& rank);
+
+// Where what is known of a rank's calls comes from: "segment" or "dump".
+const char* SourceText(const RankView& rank);
+
+// ", called from train_step (train.py:41)", or nothing.
+std::string PlaceText(const OpenCall& call);
 
 // Earliest begin of the waits of these ranks; `otherwise` when none waits.
 uint64_t WaitBegin(const JobView& view, const std::vector<Rank>& waiters, uint64_t otherwise);

@@ -18,6 +18,13 @@ bool IsWait(EventKind kind) {
          kind == EventKind::kCommInit;
 }
 
+// No member of these can finish before all have sent their part.
+bool NeedsAll(Operation operation) {
+  return operation == Operation::kAllReduce || operation == Operation::kAllGather ||
+         operation == Operation::kReduceScatter || operation == Operation::kAllToAll ||
+         operation == Operation::kBarrier;
+}
+
 uint64_t Since(uint64_t at, uint64_t earlier) { return at > earlier ? at - earlier : 0; }
 
 std::string HexName(CommId id) {
@@ -51,6 +58,7 @@ JobView::JobView(const Job& job, uint64_t now_unix_ns, const HangSettings& setti
     AddRank(record);
     AddGroups(record);
   }
+  for (auto& [rank, view] : ranks_) FindLeftBehind(&view);
   stall_ns_ = StallTime();
 }
 
@@ -65,6 +73,8 @@ void JobView::AddRank(const RankRecord& record) {
     view.standing = Standing::kExited;
   } else if (state.process.life == Life::kDied) {
     view.standing = Standing::kDied;
+  } else if (state.stands_still) {
+    view.standing = Standing::kRunning;  // whoever wrote a dump lived
   } else if (fresh && state.process.life == Life::kRunning) {
     view.standing = run_state == 'T' || run_state == 't' ? Standing::kStopped : Standing::kRunning;
   }
@@ -101,6 +111,24 @@ void JobView::AddGroups(const RankRecord& record) {
   }
 }
 
+void JobView::FindLeftBehind(RankView* rank) const {
+  if (!rank->stands_still()) return;
+  for (const OpenCall* call : rank->waits) {
+    if (call->kind != EventKind::kCollective || !NeedsAll(call->operation)) continue;
+    const Group* group = FindGroup(call->communicator);
+    if (group == nullptr) continue;
+    const bool finished =
+        std::any_of(group->members.begin(), group->members.end(), [&](const auto& member) {
+          return member.second.first != rank->rank &&
+                 member.second.second->completed > call->sequence;
+        });
+    if (finished) rank->left_behind.push_back(call);
+  }
+  std::stable_sort(
+      rank->left_behind.begin(), rank->left_behind.end(),
+      [](const OpenCall* a, const OpenCall* b) { return a->since_unix_ns < b->since_unix_ns; });
+}
+
 uint64_t JobView::StallTime() {
   bool started = false;
   for (const auto& [id, group] : groups_) {
@@ -130,12 +158,18 @@ const Group* JobView::FindGroup(CommId id) const {
 std::vector<const RankView*> JobView::Waiting(uint64_t at_least_ns) const {
   std::vector<const RankView*> waiting;
   for (const auto& [rank, view] : ranks_) {
-    if (view.standing == Standing::kRunning && view.longest_wait != nullptr &&
-        view.wait_ns >= at_least_ns) {
-      waiting.push_back(&view);
-    }
+    if (view.standing == Standing::kRunning && view.Waited(at_least_ns)) waiting.push_back(&view);
   }
   return waiting;
+}
+
+bool RankView::IsLeftBehind(const OpenCall& call) const {
+  return std::find(left_behind.begin(), left_behind.end(), &call) != left_behind.end();
+}
+
+std::string WaitedText(const RankView& rank) {
+  if (!rank.stands_still()) return DurationText(rank.wait_ns);
+  return rank.wait_ns == 0 ? "" : "at least " + DurationText(rank.wait_ns);
 }
 
 std::string WaitText(const JobView& view, const OpenCall& call) {

@@ -27,10 +27,19 @@ struct RankView {
   Standing standing = Standing::kSilent;
   std::vector<const OpenCall*> waits;  // collectives, p2p and communicator creations that are open
   const OpenCall* longest_wait = nullptr;
-  // Time since both the longest wait began and anything was completed, at the daemon's look.
+  // Time since both the longest wait began and anything was completed, at the daemon's look. Of a
+  // job that stands still (RankState::stands_still) the least that it can be.
   uint64_t wait_ns = 0;
   uint64_t idle_ns = 0;        // since anything was completed; 0 when unknown
   uint64_t ended_unix_ns = 0;  // exited or died; else 0
+  // Open collectives that other members have finished although they needed this rank's part: it did
+  // its part, and only its own end is outstanding. Oldest first; from dumps only.
+  std::vector<const OpenCall*> left_behind;
+  bool stands_still() const { return record->state.stands_still; }
+  bool Waited(uint64_t at_least_ns) const {
+    return longest_wait != nullptr && (stands_still() || wait_ns >= at_least_ns);
+  }
+  bool IsLeftBehind(const OpenCall& call) const;
   uint64_t at_unix_ns() const { return record->state.at_unix_ns; }
   bool alive() const { return standing == Standing::kRunning || standing == Standing::kStopped; }
   bool ended() const { return standing == Standing::kExited || standing == Standing::kDied; }
@@ -69,6 +78,7 @@ class JobView {
  private:
   void AddRank(const RankRecord& record);
   void AddGroups(const RankRecord& record);
+  void FindLeftBehind(RankView* rank) const;
   uint64_t StallTime();
 
   const Job& job_;
@@ -83,5 +93,8 @@ class JobView {
 
 // "all-reduce #118 of group default_pg".
 std::string WaitText(const JobView& view, const OpenCall& call);
+
+// "4.2 s", or "at least 4.2 s" of a job that stands still; empty when nothing is known.
+std::string WaitedText(const RankView& rank);
 
 }  // namespace flare::diag

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "diag/detect/frame_meaning.h"
 #include "diag/detect/words.h"
 
 namespace flare::diag {
@@ -19,44 +20,6 @@ constexpr uint64_t kShortestLookNs = 100'000'000;  // CPU clocks tick in 10 ms
 
 bool OneOf(std::string_view text, std::initializer_list<std::string_view> names) {
   return std::find(names.begin(), names.end(), text) != names.end();
-}
-
-bool Contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
-bool IsLibraryFile(std::string_view file) {
-  return file.empty() || file.starts_with("<frozen") || Contains(file, "/site-packages/") ||
-         Contains(file, "/dist-packages/") || Contains(file, "/lib/python3");
-}
-
-// Innermost frame of the user's own program, else the innermost of all; null without a stack.
-const StackFrame* PlaceOf(const std::vector<StackFrame>& stack) {
-  for (const StackFrame& frame : stack) {
-    if (!IsLibraryFile(frame.file)) return &frame;
-  }
-  return stack.empty() ? nullptr : &stack.front();
-}
-
-bool AnyFrameIn(const std::vector<StackFrame>& stack, std::string_view path) {
-  return std::any_of(stack.begin(), stack.end(),
-                     [&](const StackFrame& frame) { return Contains(frame.file, path); });
-}
-
-// torch.distributed or the autograd engine right at the top: the thread waits inside the library.
-bool WaitsInTorch(const std::vector<StackFrame>& stack) {
-  if (stack.empty()) return false;
-  const std::string& file = stack.front().file;
-  if (Contains(file, "torch/distributed/checkpoint")) return false;
-  return Contains(file, "torch/distributed/") || Contains(file, "torch/autograd/") ||
-         Contains(file, "torch/nn/parallel/distributed.py");
-}
-
-bool SavesCheckpoint(const std::vector<StackFrame>& stack) {
-  if (AnyFrameIn(stack, "torch/distributed/checkpoint")) return true;
-  return std::any_of(stack.begin(), stack.end(), [](const StackFrame& frame) {
-    return Contains(frame.file, "torch/serialization.py") && Contains(frame.function, "save");
-  });
 }
 
 bool IsTerminal(std::string_view path) {
@@ -120,13 +83,14 @@ std::string CpuText(double share) {
   return text;
 }
 
-void FromSystemCallAndCpu(const RankRecord& record, Activity* activity) {
+// `in_torch`: the thread waits inside the library.
+void FromSystemCallAndCpu(const RankRecord& record, bool in_torch, Activity* activity) {
   const ProcessState& process = record.state.process;
   const bool runnable = process.run_state == 'R' && process.syscall.empty() &&
                         (activity->cpu_share < 0 || activity->cpu_share > kCrowdedShare);
   const bool on_cpu = activity->cpu_share > kOnCpuShare || runnable;
   if (on_cpu) {
-    activity->doing = WaitsInTorch(process.python_stack) ? Doing::kUnknown : Doing::kUserCode;
+    activity->doing = in_torch ? Doing::kUnknown : Doing::kUserCode;
     activity->busy = activity->doing == Doing::kUserCode && !process.python_stack.empty();
     activity->detail = activity->cpu_share >= 0 ? CpuText(activity->cpu_share) : "running";
     return;
@@ -141,7 +105,7 @@ void FromSystemCallAndCpu(const RankRecord& record, Activity* activity) {
   } else if (OneOf(process.syscall, {"nanosleep", "clock_nanosleep", "wait4", "waitid", "pause"})) {
     activity->doing = Doing::kUserCode;
     activity->busy = true;
-  } else if (WaitsInTorch(process.python_stack)) {
+  } else if (in_torch) {
     activity->doing = Doing::kWaitsForPeers;
   } else if (OneOf(process.syscall, {"futex", "futex_wait", "futex_waitv"}) ||
              process.wait_channel.starts_with("futex")) {
@@ -179,16 +143,14 @@ Activity ActivityOf(const RankRecord& record) {
     activity.detail = SystemCallText(state.process);
     return activity;
   }
-  if (AnyFrameIn(stack, "torch/utils/data/")) {
-    activity.doing = Doing::kDataLoad;
-    activity.busy = true;
-    activity.detail = SystemCallText(state.process);
-  } else if (SavesCheckpoint(stack)) {
-    activity.doing = Doing::kCheckpoint;
+  const Meaning meaning = MeaningOf(stack).meaning;
+  if (meaning == Meaning::kDataLoad || meaning == Meaning::kCheckpoint) {
+    activity.doing = meaning == Meaning::kDataLoad ? Doing::kDataLoad : Doing::kCheckpoint;
     activity.busy = true;
     activity.detail = SystemCallText(state.process);
   } else {
-    FromSystemCallAndCpu(record, &activity);
+    FromSystemCallAndCpu(record, WaitsForPeers(meaning) || meaning == Meaning::kBackward,
+                         &activity);
   }
   return activity;
 }

@@ -4,6 +4,7 @@
 
 #include "diag/detect/causes.h"
 #include "diag/detect/hang_parts.h"
+#include "diag/detect/hold_up.h"
 #include "diag/detect/words.h"
 
 namespace flare::diag {
@@ -18,7 +19,10 @@ uint64_t LastProgress(const JobView& view, const std::vector<Rank>& a, const std
   for (const std::vector<Rank>* ranks : {&a, &b}) {
     for (Rank rank : *ranks) {
       const RankView* found = view.Find(rank);
-      if (found != nullptr) last = std::max(last, found->record->state.last_progress_unix_ns);
+      if (found == nullptr) continue;
+      last = std::max(last, found->record->state.last_progress_unix_ns);
+      // A dump may not tell when anything was finished; what waits has waited since then.
+      if (found->stands_still()) last = std::max(last, found->at_unix_ns() - found->wait_ns);
     }
   }
   return last;
@@ -44,6 +48,42 @@ void AddActivityEvidence(const JobView& view, Rank rank, const Activity& activit
     verdict->evidence.push_back({who + ": CPU use of its main thread between two looks",
                                  "cpu_share",
                                  activity.cpu_share,
+                                 "",
+                                 {}});
+  }
+}
+
+// The call in which somebody waits for one of `roots` itself, not at the far end of a chain; of
+// several the one that is open longest.
+const OpenCall* DirectWait(const WaitGraph& graph, const std::vector<Rank>& roots) {
+  const OpenCall* longest = nullptr;
+  for (const auto& [rank, node] : graph.nodes) {
+    for (const WaitEdge& edge : node.edges) {
+      if (std::find(roots.begin(), roots.end(), edge.to) == roots.end()) continue;
+      if (longest == nullptr || edge.call->since_unix_ns < longest->since_unix_ns) {
+        longest = edge.call;
+      }
+    }
+  }
+  return longest;
+}
+
+// What a dump tells of the calls of a rank that others wait for.
+void AddCallEvidence(const JobView& view, const WaitNode& root, Verdict* verdict) {
+  const std::string who = Capitalized(RankText(view.job(), root.view->rank));
+  const std::optional<OpenCall>& last = root.view->record->state.last_call;
+  if (root.device_call != nullptr) {
+    verdict->evidence.push_back({who + " has " + WaitText(view, *root.device_call) +
+                                     " open in its dump" + PlaceText(*root.device_call),
+                                 "",
+                                 {},
+                                 "",
+                                 {}});
+  } else if (last) {
+    verdict->evidence.push_back({who + ": the last call in its dump is " + WaitText(view, *last) +
+                                     ", finished" + PlaceText(*last),
+                                 "",
+                                 {},
                                  "",
                                  {}});
   }
@@ -87,7 +127,7 @@ std::vector<Verdict> FromCycles(const JobView& view) {
   for (const std::vector<Rank>& cycle : graph.cycles) {
     const bool certain = MutualWaitIsCertain(view, graph, cycle);
     const bool suspicious = std::all_of(cycle.begin(), cycle.end(), [&](Rank rank) {
-      return view.Find(rank)->wait_ns >= view.stall_ns();
+      return view.Find(rank)->Waited(view.stall_ns());
     });
     if (!certain && !suspicious) continue;
     if (certain) {
@@ -122,45 +162,34 @@ std::vector<Verdict> FromCycles(const JobView& view) {
 struct Reason {
   const char* cause;
   double confidence;
-  std::string doing;  // "is loading data"
+  std::string doing;
   const char* action;
 };
 
 Reason ReasonFor(const JobView& view, const WaitNode& root) {
   const Activity& activity = root.activity;
-  switch (activity.doing) {
-    case Doing::kDataLoad:
-      return {"data_loader_stall", 0.85, "waits for its data loader",
-              "Look at the data workers of this rank and the storage they read; num_workers=0 "
-              "shows the line that is stuck."};
-    case Doing::kCheckpoint:
-      return {"checkpoint_io", 0.8, "is saving a checkpoint",
-              "Look at the storage the checkpoint goes to; if saving is just slow, let the others "
-              "not wait for it, or raise the time-out."};
-    case Doing::kGc:
-      if (root.view->at_unix_ns() >= activity.since_unix_ns + view.settings().min_stall_ns) {
-        return {"python_gc", 0.8, "is in a Python garbage collection",
-                "Freeze or disable automatic collection (gc.freeze(), gc.disable()) and collect on "
-                "all ranks in the same step."};
-      }
-      break;
-    case Doing::kFileSystem:
-      return {"file_system_stall", 0.8, "is blocked in a file system call",
-              "Look at the file system behind this path (mount, server, lock, or a pipe nobody "
-              "writes to)."};
-    case Doing::kUserCode:
-      return {"user_code_stuck", 0.75, "is in its own code",
-              "If this place is not meant to take so long, look for an endless loop there; else "
-              "wait: the suspicion goes when the rank moves on."};
-    case Doing::kLock:
-      return {"lock_deadlock", activity.place.empty() ? 0.5 : 0.7, "sleeps on a lock",
-              "Look at who holds this lock: dump all threads of the process (py-spy dump)."};
-    case Doing::kWaitsForPeers:
-    case Doing::kUnknown:
-      break;
+  if (root.device_call != nullptr) {
+    const bool begun = root.view->IsLeftBehind(*root.device_call);
+    return {
+        "stuck_kernel", 0.6,
+        std::string(begun ? "has not finished " : "has called, but its device has not begun, ") +
+            WaitText(view, *root.device_call) +
+            (begun ? ", which other members have finished" : ", in which other members are"),
+        "Look at the device of this rank and its host: kernel log (Xid), nvidia-smi, dump of its "
+        "native stack."};
   }
-  return {"cause_not_found", 0.4, "has not come to it, for a reason not seen",
-          "Dump the stack of this rank (py-spy dump --native)."};
+  const Reason not_seen = {"cause_not_found", 0.4, "has not come to it, for a reason not seen",
+                           "Dump the stack of this rank (py-spy dump --native)."};
+  const HoldUp* known = HoldUpBy(activity.doing);
+  if (known == nullptr) return not_seen;
+  // A short collection is no reason.
+  const bool short_gc =
+      activity.doing == Doing::kGc &&
+      root.view->at_unix_ns() < activity.since_unix_ns + view.settings().min_stall_ns;
+  if (short_gc) return not_seen;
+  Reason reason = {known->cause, known->confidence, known->doing, known->action};
+  if (activity.doing == Doing::kLock && activity.place.empty()) reason.confidence = 0.5;
+  return reason;
 }
 
 std::string ActivityText(const Activity& activity) {
@@ -181,15 +210,17 @@ Verdict MissingVerdict(const JobView& view, const WaitGraph& graph, const std::v
   const WaitNode& root = graph.nodes.at(roots.front());
   std::string doing = reason.doing;
   if (!one && doing.starts_with("is ")) doing = "are " + doing.substr(3);
+  if (!one && doing.starts_with("has ")) doing = "have " + doing.substr(4);
   verdict.summary = Capitalized(one ? RankText(view.job(), roots.front()) : RanksText(roots)) +
                     " " + doing + ActivityText(root.activity) +
-                    (slow_but_moving ? ", slow but moving" : "") + WaitersText(view, victims, one) +
-                    ".";
+                    (slow_but_moving ? ", slow but moving" : "") +
+                    WaitersText(view, victims, one, DirectWait(graph, roots)) + ".";
   verdict.action = slow_but_moving
                        ? "It makes progress: wait, and raise the collective time-out if need be."
                        : reason.action;
   for (size_t i = 0; i < roots.size() && i < 4; ++i) {
     AddActivityEvidence(view, roots[i], graph.nodes.at(roots[i]).activity, &verdict);
+    AddCallEvidence(view, graph.nodes.at(roots[i]), &verdict);
   }
   AddWaitEvidence(view, victims, &verdict);
   SetRanks(view, roots, victims, &verdict);
@@ -208,7 +239,7 @@ std::vector<Verdict> FromRoots(const JobView& view, const WaitGraph& graph) {
       unsettled = true;
       continue;
     }
-    if (root.view->idle_ns < view.stall_ns()) {
+    if (!root.view->stands_still() && root.view->idle_ns < view.stall_ns()) {
       unsettled = true;
       const std::vector<Rank> victims = graph.WaitersFor({rank});
       const bool long_wait = std::any_of(victims.begin(), victims.end(), [&](Rank victim) {
@@ -218,7 +249,9 @@ std::vector<Verdict> FromRoots(const JobView& view, const WaitGraph& graph) {
       if (!long_wait) continue;
       return {MissingVerdict(view, graph, {rank}, ReasonFor(view, root), true)};
     }
-    if (root.activity.doing == Doing::kWaitsForPeers) continue;  // for whom, we do not see
+    if (root.device_call == nullptr && root.activity.doing == Doing::kWaitsForPeers) {
+      continue;  // for whom, we do not see
+    }
     const Reason reason = ReasonFor(view, root);
     by_cause[reason.cause].push_back(rank);
     reasons.insert({reason.cause, reason});
@@ -253,7 +286,7 @@ std::vector<Verdict> WithoutCulprit(const JobView& view, const WaitGraph& graph,
     const WaitNode& node = graph.nodes.at(graph.inside.front());
     return {NobodyVerdict(view, waiting,
                           "All members have come to " + WaitText(view, *node.inside_call) +
-                              " and it has not ended for " + DurationText(node.view->wait_ns) +
+                              " and it has not ended" + ForText(*node.view) +
                               "; no rank is at fault as far as can be seen.")};
   }
   const RankView& first = *view.Find(waiting.front());
@@ -262,11 +295,10 @@ std::vector<Verdict> WithoutCulprit(const JobView& view, const WaitGraph& graph,
   std::string why = "the ranks that have not come wait in torch.distributed for what is not traced";
   if (graph.roots.empty()) why = "it is not known who is missing";
   if (unseen > 0) why = CountText(unseen, "rank") + " of the job were never heard of";
-  return {NobodyVerdict(view, waiting,
-                        Capitalized(RanksText(waiting)) +
-                            (waiting.size() == 1 ? " waits" : " wait") + " in " +
-                            WaitText(view, *first.longest_wait) + " for " +
-                            DurationText(first.wait_ns) + "; " + why + ".")};
+  return {NobodyVerdict(
+      view, waiting,
+      Capitalized(RanksText(waiting)) + (waiting.size() == 1 ? " waits" : " wait") + " in " +
+          WaitText(view, *first.longest_wait) + ForText(first) + "; " + why + ".")};
 }
 
 }  // namespace

@@ -267,7 +267,8 @@ std::optional<SlowWindow> Judge(const std::vector<Row>& rows, const std::vector<
                                [](const RankStep& step) { return OwnTimeOf(step).data_load_ns; });
   const Excess cpu =
       ExcessOf(rows, begin, rows.size(), slow, [](const RankStep& step) { return step.cpu_ns; });
-  window.compute_excess_ns = compute.slow - compute.others;
+  window.slow_compute_ns = compute.slow;
+  window.others_compute_ns = compute.others;
   window.data_excess_ns = data.slow - data.others;
   window.slow_cpu_ns = cpu.slow;
   window.others_cpu_ns = cpu.others;

@@ -26,7 +26,8 @@ struct SlowWindow {
   double wait_ns = 0;
   double longest_ns = 0;  // largest wait in a single collective, mean over the others; lower bound
   double slow_own_ns = 0, others_own_ns = 0;  // of the others: median over ranks
-  double compute_excess_ns = 0, data_excess_ns = 0;
+  double slow_compute_ns = 0, others_compute_ns = 0;
+  double data_excess_ns = 0;
   double slow_cpu_ns = 0, others_cpu_ns = 0;  // 0 unknown
   bool cpu_tells = false;      // CPU time is known, and the others do not spin while they wait
   uint64_t since_unix_ns = 0;  // begin of the slowness, as far as steps are kept

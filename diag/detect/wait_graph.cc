@@ -75,6 +75,40 @@ void AddCommInit(const JobView& view, const OpenCall& call, WaitNode* node) {
   }
 }
 
+const OpenCall* OpenIn(const RankView& rank, CommId comm, uint64_t sequence) {
+  for (const OpenCall* call : rank.waits) {
+    if (call->kind == EventKind::kCollective && call->communicator == comm &&
+        call->sequence == sequence) {
+      return call;
+    }
+  }
+  return nullptr;
+}
+
+// Whether the devices of others are in `call`, and that of `rank` is known not to be.
+bool BegunWithout(const JobView& view, const RankView& rank, const OpenCall& call) {
+  if (call.begun.value_or(true)) return false;
+  const Group* group = view.FindGroup(call.communicator);
+  return std::any_of(group->members.begin(), group->members.end(), [&](const auto& member) {
+    const RankView* other = view.Find(member.second.first);
+    if (other == nullptr || other == &rank) return false;
+    const OpenCall* same = OpenIn(*other, call.communicator, call.sequence);
+    return same != nullptr && same->begun.value_or(false);
+  });
+}
+
+// Whether the device of `rank` is known not to have come to `call`, which the rank has called:
+// calls of one communicator run one after the other.
+bool DeviceBehind(const RankView& rank, const OpenCall& call) {
+  for (const OpenCall* earlier : rank.left_behind) {
+    if (earlier->communicator == call.communicator && earlier->sequence < call.sequence)
+      return true;
+  }
+  if (!call.begun.value_or(false)) return false;
+  const OpenCall* same = OpenIn(rank, call.communicator, call.sequence);
+  return same != nullptr && !same->begun.value_or(true);
+}
+
 void AddCollective(const JobView& view, const OpenCall& call, WaitNode* node) {
   const Group* group = view.FindGroup(call.communicator);
   if (group == nullptr) {
@@ -83,8 +117,11 @@ void AddCollective(const JobView& view, const OpenCall& call, WaitNode* node) {
   }
   const std::vector<Rank> missing = MissingMembers(view, call);
   for (Rank rank : missing) node->edges.push_back({rank, &call});
-  if (group->unknown_members() > 0) node->unknown = true;
-  if (missing.empty() && !node->unknown) {
+  const bool of_dump = node->view->stands_still();
+  if (group->unknown_members() > 0 || (of_dump && group->size == 0)) node->unknown = true;
+  if (of_dump && missing.empty() && BegunWithout(view, *node->view, call)) {
+    node->device_call = &call;
+  } else if (missing.empty() && !node->unknown) {
     node->inside = true;
     node->inside_call = &call;
   }
@@ -145,7 +182,8 @@ std::vector<Rank> MissingMembers(const JobView& view, const OpenCall& call) {
   const Group* group = view.FindGroup(call.communicator);
   if (group == nullptr) return missing;
   for (const auto& [position, member] : group->members) {
-    if (member.second->launched <= call.sequence) missing.push_back(member.first);
+    const bool came = member.second->launched > call.sequence;
+    if (!came || DeviceBehind(*view.Find(member.first), call)) missing.push_back(member.first);
   }
   std::sort(missing.begin(), missing.end());
   return missing;
@@ -169,8 +207,12 @@ WaitGraph BuildWaitGraph(const JobView& view, uint64_t at_least_ns) {
     WaitNode& node = graph.nodes[rank];
     node.view = &rank_view;
     node.activity = ActivityOf(*rank_view.record);
-    if (rank_view.standing != Standing::kRunning || rank_view.wait_ns < at_least_ns) continue;
+    if (rank_view.standing != Standing::kRunning || !rank_view.Waited(at_least_ns)) continue;
     if (node.activity.busy) continue;
+    if (!rank_view.left_behind.empty()) {
+      node.device_call = rank_view.left_behind.front();
+      continue;
+    }
     for (const OpenCall* call : rank_view.waits) {
       switch (call->kind) {
         case EventKind::kCommInit:
@@ -191,6 +233,9 @@ WaitGraph BuildWaitGraph(const JobView& view, uint64_t at_least_ns) {
       const WaitNode& target = graph.nodes[edge.to];
       if (target.edges.empty() && !target.inside && !target.unknown) roots.insert(edge.to);
     }
+  }
+  for (const auto& [rank, node] : graph.nodes) {
+    if (node.device_call != nullptr && node.edges.empty()) roots.insert(rank);
   }
   graph.roots.assign(roots.begin(), roots.end());
   FindCycles(&graph);

@@ -12,7 +12,8 @@
 // communicator creation to each member that has not come to it.
 //
 // A rank whose main thread is busy elsewhere is a root even if asynchronous collectives of it are
-// open: it is not these that hold it up. Waits for members that nobody has heard of lead to
+// open: it is not these that hold it up. So is one whose device is left behind in a call that the
+// others have finished (dumps tell that). Waits for members that nobody has heard of lead to
 // `unknown`.
 namespace flare::diag {
 
@@ -27,6 +28,8 @@ struct WaitNode {
   std::vector<WaitEdge> edges;
   bool inside = false;  // in a call to which every member has come
   const OpenCall* inside_call = nullptr;
+  // Its device is what holds it: a call that others have finished or begun, and it has not.
+  const OpenCall* device_call = nullptr;
   bool unknown = false;         // waits for members that are not known
   bool any_source = false;      // a recv from anybody: one sender would do
   bool point_to_point = false;  // an edge is a send or recv
@@ -47,6 +50,7 @@ struct WaitGraph {
 WaitGraph BuildWaitGraph(const JobView& view, uint64_t at_least_ns);
 
 // Members that have not come to the collective of `call`, among those known and not ended well.
+// From dumps: also those that have called it, but whose device has not come to it.
 std::vector<Rank> MissingMembers(const JobView& view, const OpenCall& call);
 
 }  // namespace flare::diag

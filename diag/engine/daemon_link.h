@@ -24,6 +24,7 @@ class DaemonStream {
 struct Daemon {
   std::string id;
   std::string node;
+  std::string version;
   uint64_t last_heard_unix_ns = 0;  // by the engine's clock
   uint64_t last_sequence = 0;
   size_t sources = 0;                  // processes it has introduced and that are in memory

@@ -183,10 +183,11 @@ class DaemonReactor : public Link::Reactor {
     if (Status s = CheckDaemonHello(hello); !s.ok()) return Malformed(s.message());
     daemon_id_ = hello->daemon_id();
     loop_->Post([link = link_, daemon = daemon_, id = daemon_id_, node = hello->node(),
-                 bytes](EngineLoop::Context& engine) {
+                 version = hello->version(), bytes](EngineLoop::Context& engine) {
       *daemon = engine.jobs.FindOrAddDaemon(id);
       Daemon& d = **daemon;
       d.node = node;
+      d.version = version;
       d.stream = link;
       d.last_heard_unix_ns = engine.now_unix_ns;
       if (d.last_sequence == 0) {

@@ -2,7 +2,6 @@
 #include "diag/engine/job_table.h"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include "diag/engine/engine_log.h"
@@ -19,10 +18,7 @@ JobTable::JobTable(std::string owner, JobArchive* archive)
     : owner_(std::move(owner)), archive_(archive) {}
 
 JobKey JobTable::NewKey(uint64_t now_unix_ns) {
-  constexpr uint64_t kChance = 1'000'000;
-  const uint64_t millisecond = now_unix_ns - now_unix_ns % kChance;
-  const auto key = static_cast<int64_t>(millisecond + std::random_device{}() % kChance);
-  last_key_ = JobKey(std::max(key, last_key_.value + 1));
+  last_key_ = std::max(NewJobKey(now_unix_ns), JobKey(last_key_.value + 1));
   return last_key_;
 }
 
@@ -255,6 +251,14 @@ std::vector<const LiveJob*> JobTable::Jobs() const {
   std::vector<const LiveJob*> out;
   for (auto j = jobs_.rbegin(); j != jobs_.rend(); ++j) out.push_back(j->second.get());
   return out;
+}
+
+std::vector<std::shared_ptr<const Daemon>> JobTable::ConnectedDaemons() const {
+  std::vector<std::shared_ptr<const Daemon>> connected;
+  for (const auto& [id, daemon] : daemons_) {
+    if (!daemon->stream.expired()) connected.push_back(daemon);
+  }
+  return connected;
 }
 
 uint32_t JobTable::SwitchJob(LiveJob* job, bool enabled, StoreWrites* writes,

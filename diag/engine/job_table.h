@@ -71,6 +71,7 @@ class JobTable {
   // By identity, else by name; the newest that fits. Empty: the newest of all.
   LiveJob* Find(const std::string& job);
   std::vector<const LiveJob*> Jobs() const;  // newest first
+  std::vector<std::shared_ptr<const Daemon>> ConnectedDaemons() const;
 
   // Remembers the switch and tells the daemons that have ranks of the job; how many were told.
   uint32_t SwitchJob(LiveJob* job, bool enabled, StoreWrites* writes, uint64_t now_unix_ns);

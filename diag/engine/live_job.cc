@@ -67,6 +67,9 @@ LiveJob::LiveJob(JobMemory memory, std::string owner)
       InsertStep(StepFromProto(message), &rank->second.steps);
     }
   }
+  for (const auto& [number, rank] : job_.ranks) ranks_changed_.insert(number);
+  RefreshProfiles();
+  ranks_changed_.clear();
   for (const Finding& f : memory.findings) persisted_[f.id] = {f.state, f.last_seen_unix_ns};
   tracker_.Restore(std::move(memory.findings));
 }
@@ -98,6 +101,7 @@ void LiveJob::StartAttempt(const v1::RankHello& hello, uint64_t now_unix_ns) {
   job_.ranks.clear();
   daemons_.clear();
   hellos_.clear();
+  profiles_.clear();
   ranks_unstored_.clear();
   ranks_changed_.clear();
   ended_unix_ns_ = 0;
@@ -156,6 +160,7 @@ bool LiveJob::TakeState(SourceId source, Rank rank, RankState state, std::vector
   if (state.at_unix_ns > record.state.at_unix_ns) {
     record.previous_at_unix_ns = record.state.at_unix_ns;
     record.previous_main_thread_cpu_ns = record.state.process.main_thread_cpu_ns;
+    record.previous_run_delay_ns = record.state.process.run_delay_ns;
   }
   record.state = std::move(state);
   if (!parts.empty()) record.parts = std::move(parts);
@@ -284,6 +289,7 @@ v1::Report LiveJob::Report(uint64_t now_unix_ns) const {
   for (const auto& [number, rank] : job_.ranks) {
     *out.add_ranks() = SummarizeRank(rank, Silent(number, now_unix_ns));
   }
+  for (const auto& [number, profile] : profiles_) *out.add_profiles() = profile;
   return out;
 }
 
@@ -306,10 +312,20 @@ void LiveJob::CollectFindings(StoreWrites* writes) {
   findings_changed_ = false;
 }
 
+void LiveJob::RefreshProfiles() {
+  for (Rank number : ranks_changed_) {
+    const auto rank = job_.ranks.find(number);
+    if (rank == job_.ranks.end()) continue;
+    v1::RankProfile profile = ProfileOf(rank->second, kProfiledSteps);
+    if (profile.has_device()) profiles_[number] = std::move(profile);
+  }
+}
+
 void LiveJob::CollectWrites(uint64_t now_unix_ns, StoreWrites* writes) {
   const bool summaries_due =
       revision_ != summaries_revision_ && now_unix_ns >= summaries_at_unix_ns_ + kSummaryEveryNs;
   if (summaries_due) {
+    RefreshProfiles();
     ranks_unstored_.merge(ranks_changed_);
     job_unstored_ = true;
     ranks_changed_.clear();
@@ -322,15 +338,17 @@ void LiveJob::CollectWrites(uint64_t now_unix_ns, StoreWrites* writes) {
     CollectFindings(writes);
   }
   if (job_unstored_) {
-    writes->jobs[key_] = {key_, Summary(now_unix_ns), ended_unix_ns_, hooks_enabled_, owner_};
+    writes->jobs[key_] = {key_, Summary(now_unix_ns), ended_unix_ns_, hooks_enabled_, owner_, {}};
     job_unstored_ = false;
   }
   for (Rank number : ranks_unstored_) {
     const auto rank = job_.ranks.find(number);
     const auto hello = hellos_.find(number);
     if (rank == job_.ranks.end() || hello == hellos_.end()) continue;
-    writes->ranks[{key_, number.value}] = {key_, job_.attempt, hello->second,
-                                           SummarizeRank(rank->second, false)};
+    const auto profile = profiles_.find(number);
+    writes->ranks[{key_, number.value}] = {
+        key_, job_.attempt, hello->second, SummarizeRank(rank->second, false),
+        profile == profiles_.end() ? v1::RankProfile() : profile->second};
   }
   ranks_unstored_.clear();
 }

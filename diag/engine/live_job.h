@@ -33,6 +33,7 @@ inline constexpr uint64_t kSilentAfterNs = 10'000'000'000;
 inline constexpr uint64_t kEndedAfterNs = 3'000'000'000;  // all ranks gone, world complete
 inline constexpr uint64_t kIncompleteEndedAfterNs = 30'000'000'000;  // some ranks never seen
 inline constexpr uint64_t kSummaryEveryNs = 5'000'000'000;  // how old stored summaries may be
+inline constexpr size_t kProfiledSteps = 32;  // merging distributions costs: the newest steps only
 
 class LiveJob {
  public:
@@ -89,6 +90,7 @@ class LiveJob {
   void SettleFindings(uint64_t now_unix_ns);
   std::string StateInWords(uint64_t now_unix_ns) const;
   void CollectFindings(StoreWrites* writes);
+  void RefreshProfiles();
 
   const JobKey key_;
   const std::string owner_;
@@ -103,7 +105,8 @@ class LiveJob {
 
   bool job_unstored_ = true;
   std::set<Rank> ranks_unstored_;
-  std::set<Rank> ranks_changed_;  // since their summary was last collected
+  std::set<Rank> ranks_changed_;              // since their summary was last collected
+  std::map<Rank, v1::RankProfile> profiles_;  // as old as the stored summaries
   bool findings_changed_ = false;
   uint64_t summaries_at_unix_ns_ = 0;
   uint64_t summaries_revision_ = 0;

@@ -72,11 +72,12 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("flare-engine ") + FLARE_VERSION);
   app.add_option("--listen", flags.engine.listen, "HOST:PORT (port 0: any free one) or unix:/PATH")
       ->capture_default_str();
-  app.add_option("--state-dir", flags.engine.state_dir, "folder of the database and the lock")
+  app.add_option("--state-dir,--state", flags.engine.state_dir,
+                 "folder of the database and the lock")
       ->capture_default_str();
-  app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error or off")
+  app.add_option("--log-level", flags.log_level, "log messages from this level on; warn means warning")
       ->capture_default_str()
-      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}));
+      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "warn", "error", "off"}));
   app.add_flag("--insecure", flags.engine.insecure,
                "listen where other machines can reach, without encryption or authentication");
   try {

@@ -3,6 +3,9 @@
 
 #include <limits>
 
+#include "libflare/core/kernel_class.h"
+#include "libflare/core/quantile_sketch.h"
+
 namespace flare::diag {
 namespace {
 
@@ -10,7 +13,8 @@ constexpr uint64_t kDayNs = 86'400'000'000'000;
 constexpr uint64_t kMaxDurationNs = 366 * kDayNs;
 // Clocks of nodes differ, but not by a day.
 constexpr uint64_t kMaxAheadNs = kDayNs;
-constexpr uint64_t kMaxStep = uint64_t{1} << 62;
+// Pseudo-steps are numbered from 1 << 62 by the time; the store keeps numbers with a sign.
+constexpr uint64_t kMaxStep = std::numeric_limits<int64_t>::max();
 constexpr uint64_t kMaxSequence = uint64_t{1} << 62;
 constexpr int kMaxParts = 64;
 constexpr int kMaxPhases = 1024;
@@ -18,6 +22,8 @@ constexpr int kMaxCommunicators = 1024;
 constexpr int kMaxDurations = 128;
 constexpr int kMaxOperations = 256;
 constexpr int kMaxDrops = 64;
+constexpr int kMaxGemms = 1024;
+constexpr int kMaxDevices = 64;
 constexpr int kMaxOpenCalls = 2048;  // 256 threads with 8 calls each
 constexpr int kMaxRecent = 256;
 constexpr int kMaxFrames = 256;
@@ -38,6 +44,33 @@ Status CheckCommunicatorStep(const v1::CommunicatorStep& c) {
     return Status::Error("too many values for one communicator");
   }
   if (c.first_sequence() > kMaxSequence) return Status::Error("impossible sequence number");
+  return Status::Ok();
+}
+
+Status CheckSketch(const v1::QuantileSketch& sketch) {
+  constexpr int kMost = static_cast<int>(QuantileSketch::kMaxBuckets);
+  if (sketch.index_delta_size() > kMost || sketch.index_delta_size() != sketch.count_size()) {
+    return Status::Error("a broken distribution");
+  }
+  return Status::Ok();
+}
+
+Status CheckDevice(v1::DeviceStep* device) {
+  if (device->classes_size() > kKernelClassCount || device->gemms_size() > kMaxGemms ||
+      device->devices_size() > kMaxDevices) {
+    return Status::Error("too many values for the device of one step");
+  }
+  for (uint64_t time :
+       {device->span_ns(), device->busy_ns(), device->compute_ns(), device->communication_ns(),
+        device->memory_ns(), device->overlap_ns(), device->inter_step_ns()}) {
+    if (time > kMaxDurationNs) return Status::Error("impossible duration on a device");
+  }
+  if (Status s = CheckSketch(device->compute_issue_latency()); !s.ok()) return s;
+  if (Status s = CheckSketch(device->communication_issue_latency()); !s.ok()) return s;
+  for (const v1::KernelTotals& kernels : device->classes()) {
+    if (Status s = CheckSketch(kernels.duration()); !s.ok()) return s;
+  }
+  for (std::string& name : *device->mutable_devices()) CleanText(&name, kMaxNameBytes);
   return Status::Ok();
 }
 
@@ -129,7 +162,7 @@ Status CheckStep(v1::RankStep* message, uint64_t now_unix_ns) {
   for (const v1::CommunicatorStep& c : message->communicators()) {
     if (Status s = CheckCommunicatorStep(c); !s.ok()) return s;
   }
-  return Status::Ok();
+  return message->has_device() ? CheckDevice(message->mutable_device()) : Status::Ok();
 }
 
 Status CheckState(v1::RankState* message, uint64_t now_unix_ns) {

@@ -210,6 +210,20 @@ class QueryService : public v1::Query::CallbackService {
     });
   }
 
+  grpc::ServerUnaryReactor* ListVersions(grpc::CallbackServerContext* context,
+                                         const v1::ListVersionsRequest*,
+                                         v1::ListVersionsResponse* response) override {
+    return Answer(context, [response](Context& engine) {
+      response->set_engine_version(FLARE_VERSION);
+      for (const std::shared_ptr<const Daemon>& daemon : engine.jobs.ConnectedDaemons()) {
+        v1::DaemonVersion* version = response->add_daemons();
+        version->set_node(daemon->node);
+        version->set_version(daemon->version);
+      }
+      return grpc::Status::OK;
+    });
+  }
+
  private:
   // Request and response stay valid until Finish.
   template <typename Work>

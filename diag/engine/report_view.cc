@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <set>
+#include <vector>
 
 #include "diag/detect/words.h"
+#include "diag/metrics/device_total.h"
 #include "diag/report/plain_text.h"
+#include "diag/store/convert.h"
 
 namespace flare::diag {
 namespace {
@@ -95,8 +98,10 @@ double MedianSeconds(std::vector<uint64_t>* durations_ns) {
 }
 
 uint64_t StepsDone(const RankRecord& rank) {
-  const uint64_t folded = rank.steps.empty() ? 0 : rank.steps.back().step.value + 1;
-  return std::max(rank.state.steps, folded);
+  if (rank.steps.empty()) return rank.state.steps;
+  const uint64_t last = rank.steps.back().step.value;
+  // The number of a stretch of time counts nothing.
+  return std::max(rank.state.steps, last < kFirstPseudoStep ? last + 1 : rank.steps.size());
 }
 
 }  // namespace
@@ -143,6 +148,20 @@ v1::RankSummary SummarizeRank(const RankRecord& rank, bool silent) {
     v1::PartStatus* m = out.add_parts();
     m->set_part(s.part);
     m->set_state(s.state);
+  }
+  return out;
+}
+
+v1::RankProfile ProfileOf(const RankRecord& rank, size_t most_steps) {
+  v1::RankProfile out;
+  out.set_rank(rank.rank.value);
+  const RankDevice over = DeviceOver(rank, most_steps);
+  out.set_steps(over.steps);
+  out.set_steps_ns(over.steps_ns);
+  // A recording knows what lies outside of its steps too. Of several, only one is kept.
+  const bool whole = rank.recording && rank.recording->kernels >= over.device.kernels;
+  if (whole || over.steps > 0) {
+    *out.mutable_device() = DeviceToProto(whole ? *rank.recording : over.device);
   }
   return out;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <string>
-#include <vector>
 
 #include "diag/model/job.h"
 #include "flare/v1/query.pb.h"
@@ -18,6 +18,10 @@ v1::RankSummary SummarizeRank(const RankRecord& rank, bool silent);
 
 // Everything except state and open_findings.
 v1::JobSummary SummarizeJob(const Job& job);
+
+// Device work over the last `most_steps` steps, or of the whole recording of a profiler; without a
+// device when none was seen.
+v1::RankProfile ProfileOf(const RankRecord& rank, size_t most_steps);
 
 bool IsOver(const RankRecord& rank);     // the process exited or died
 bool IsStopped(const RankRecord& rank);  // by a signal or a debugger

@@ -47,8 +47,7 @@ class MemorySource : public ByteSource {
   explicit MemorySource(std::string_view bytes) : bytes_(bytes) {}
 
   Result<size_t> Read(char* out, size_t size) override {
-    const size_t count = std::min(size, bytes_.size() - at_);
-    std::memcpy(out, bytes_.data() + at_, count);
+    const size_t count = bytes_.copy(out, size, at_);
     at_ += count;
     return count;
   }
@@ -67,8 +66,7 @@ class Peeked : public ByteSource {
 
   Result<size_t> Read(char* out, size_t size) override {
     if (at_ == peeked_.size()) return rest_->Read(out, size);
-    const size_t count = std::min(size, peeked_.size() - at_);
-    std::memcpy(out, peeked_.data() + at_, count);
+    const size_t count = peeked_.copy(out, size, at_);
     at_ += count;
     return count;
   }
@@ -80,7 +78,8 @@ class Peeked : public ByteSource {
   std::unique_ptr<ByteSource> rest_;
 };
 
-// The loop that all unpackers share: feed packed bytes until plain ones come out.
+// The loop that all unpackers share: feed packed bytes until plain ones come out. An error waits
+// until what was unpacked before it has been given out.
 class Unpacker : public ByteSource {
  public:
   explicit Unpacker(std::unique_ptr<ByteSource> packed)
@@ -88,21 +87,22 @@ class Unpacker : public ByteSource {
 
   Result<size_t> Read(char* out, size_t size) override {
     if (size == 0) return size_t{0};
+    if (!error_.ok()) return error_;
     for (;;) {
       if (begin_ == end_ && !ended_) {
-        Result<size_t> got = packed_->Read(buffer_.data(), buffer_.size());
-        if (!got.ok()) return got;
+        const Result<size_t> got = packed_->Read(buffer_.data(), buffer_.size());
+        if (!got.ok()) return error_ = got.status();
         begin_ = 0;
         end_ = *got;
         ended_ = *got == 0;
       }
       size_t produced = 0;
-      const Status status = Step(out, size, &produced);
-      if (!status.ok()) return status;
+      error_ = Step(out, size, &produced);
       if (produced > 0) return produced;
+      if (!error_.ok()) return error_;
       if (ended_ && begin_ == end_) {
-        if (!between_streams()) return Status::Error("the packed file is cut off");
-        return size_t{0};
+        if (between_streams()) return size_t{0};
+        return error_ = Status::Error("the packed file is cut off");
       }
     }
   }
@@ -124,6 +124,7 @@ class Unpacker : public ByteSource {
   std::vector<char> buffer_;
   size_t begin_ = 0, end_ = 0;
   bool ended_ = false;
+  Status error_;
 };
 
 class GzipSource : public Unpacker {
@@ -136,14 +137,15 @@ class GzipSource : public Unpacker {
  protected:
   Status Step(char* out, size_t size, size_t* produced) override {
     if (!ok_) return Status::Error("no memory to unpack gzip");
-    if (available() == 0) return Status::Ok();
-    if (between_ && any_) {
+    if (between_) {
+      if (available() == 0) return Status::Ok();
       // Zeroes may follow the last stream, as tar pads; anything else but a new stream is rubbish.
-      if (*next() != '\x1f') {
+      padding_ = padding_ || (any_ && *next() != '\x1f');
+      if (padding_) {
         TakeAll();
         return Status::Ok();
       }
-      inflateReset(&stream_);
+      if (any_) inflateReset(&stream_);
     }
     between_ = false;
     any_ = true;
@@ -163,7 +165,7 @@ class GzipSource : public Unpacker {
 
  private:
   z_stream stream_{};
-  bool ok_ = false, between_ = true, any_ = false;
+  bool ok_ = false, between_ = true, any_ = false, padding_ = false;
 };
 
 class ZstdSource : public Unpacker {
@@ -218,8 +220,9 @@ class XzSource : public Unpacker {
     Take(available() - stream_.avail_in);
     done_ = code == LZMA_STREAM_END;
     if (code == LZMA_OK || code == LZMA_STREAM_END || code == LZMA_BUF_ERROR) return Status::Ok();
-    return Status::Error(code == LZMA_MEMLIMIT_ERROR ? "the xz file needs more than 256 MiB to unpack"
-                                                     : "broken xz data");
+    return Status::Error(code == LZMA_MEMLIMIT_ERROR
+                             ? "the xz file needs more than 256 MiB to unpack"
+                             : "broken xz data");
   }
   bool between_streams() const override { return done_; }
 
@@ -227,6 +230,12 @@ class XzSource : public Unpacker {
   lzma_stream stream_ = LZMA_STREAM_INIT;
   bool ok_ = false, done_ = false;
 };
+
+// A frame, or one to be skipped, as pzstd writes first: 0x184d2a50 to 0x184d2a5f, little-endian.
+bool IsZstd(std::string_view magic) {
+  if (magic.starts_with("\x28\xb5\x2f\xfd")) return true;
+  return magic.size() >= 4 && (magic[0] & '\xf0') == '\x50' && magic.substr(1, 3) == "\x2a\x4d\x18";
+}
 
 }  // namespace
 
@@ -259,11 +268,9 @@ Result<std::unique_ptr<ByteSource>> Unpack(std::unique_ptr<ByteSource> packed) {
   std::unique_ptr<ByteSource> plain;
   if (magic.starts_with("\x1f\x8b")) {
     plain = std::make_unique<GzipSource>(std::move(all));
-  } else if (magic.starts_with("\x28\xb5\x2f\xfd")) {
+  } else if (IsZstd(magic)) {
     plain = std::make_unique<ZstdSource>(std::move(all));
-  } else if (magic.starts_with(std::string_view("\xfd"
-                                                "7zXZ\0",
-                                                6))) {
+  } else if (magic.starts_with("\xfd\x37zXZ") && magic.back() == '\0') {
     plain = std::make_unique<XzSource>(std::move(all));
   } else {
     plain = std::move(all);

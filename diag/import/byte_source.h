@@ -27,8 +27,8 @@ Result<std::unique_ptr<ByteSource>> OpenFile(const std::string& path);
 std::unique_ptr<ByteSource> ReadMemory(std::string_view bytes);
 
 // Looks at the first bytes of `packed` and puts the unpacker in front that they ask for; the source
-// itself when they ask for none. Files that are several packed streams one after another are read to
-// the end.
+// itself when they ask for none. Files that are several packed streams one after another are read
+// to the end.
 Result<std::unique_ptr<ByteSource>> Unpack(std::unique_ptr<ByteSource> packed);
 
 }  // namespace flare::import

@@ -28,9 +28,13 @@ std::span<const Importer> Importers();
 
 // The importer that is surest, or by name with `as`. An error says what the file looks like and
 // which kinds there are.
-Result<const Importer*> ChooseImporter(const Input& input, const std::string& as);
+Result<const Importer*> ChooseImporter(const Input& input, const std::string& as,
+                                       std::span<const Importer> table = Importers());
 
-// Opens, chooses and reads. `kind` and `path` of the fragment are set.
+// Reads, with `kind` and `path` of the fragment set and every value within limits (check.h).
+Result<Fragment> ReadWith(const Importer& importer, Input* input);
+
+// Opens, chooses and reads.
 Result<Fragment> ImportFile(const std::string& path, const std::string& as);
 
 }  // namespace flare::import

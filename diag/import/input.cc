@@ -18,15 +18,16 @@ constexpr uint64_t kRatioFrom = 64 << 20;
 
 }  // namespace
 
-Input::Input(std::string name, std::string path, const InputLimits& limits)
-    : name_(std::move(name)), path_(std::move(path)), limits_(limits) {}
+Input::Input(std::string name, std::string path, const InputLimits& limits, ReadWatch* watch)
+    : name_(std::move(name)), path_(std::move(path)), limits_(limits), watch_(watch) {}
 
 Input::~Input() {
   if (!copy_path_.empty()) unlink(copy_path_.c_str());
 }
 
-Result<std::unique_ptr<Input>> Input::Open(const std::string& path, const InputLimits& limits) {
-  std::unique_ptr<Input> input(new Input(path, path, limits));
+Result<std::unique_ptr<Input>> Input::Open(const std::string& path, const InputLimits& limits,
+                                           ReadWatch* watch) {
+  std::unique_ptr<Input> input(new Input(path, path, limits, watch));
   const Status status = input->Restart();
   if (!status.ok()) return status.Prefixed(path);
   return input;
@@ -34,7 +35,7 @@ Result<std::unique_ptr<Input>> Input::Open(const std::string& path, const InputL
 
 std::unique_ptr<Input> Input::FromMemory(std::string name, std::string bytes,
                                          const InputLimits& limits) {
-  std::unique_ptr<Input> input(new Input(std::move(name), "", limits));
+  std::unique_ptr<Input> input(new Input(std::move(name), "", limits, nullptr));
   input->memory_ = std::move(bytes);
   // What is wrong with packed bytes shows again in Next().
   (void)input->Restart();
@@ -81,7 +82,8 @@ Status Input::ReadHead() {
 Status Input::CheckLimits(size_t more) {
   plain_bytes_ += more;
   if (plain_bytes_ > limits_.max_bytes) {
-    return Status::Error("unpacks to more than " + std::to_string(limits_.max_bytes >> 20) + " MiB");
+    return Status::Error("unpacks to more than " + std::to_string(limits_.max_bytes >> 20) +
+                         " MiB");
   }
   const uint64_t raw = source_->raw_bytes();
   if (plain_bytes_ > kRatioFrom && plain_bytes_ / limits_.max_ratio > raw) {
@@ -91,7 +93,15 @@ Status Input::CheckLimits(size_t more) {
   return Status::Ok();
 }
 
+void Input::CountRaw() {
+  const uint64_t raw = source_->raw_bytes();
+  if (watch_ == nullptr || raw <= counted_raw_) return;
+  watch_->raw_bytes += raw - counted_raw_;
+  counted_raw_ = raw;
+}
+
 Result<std::string_view> Input::Next() {
+  if (watch_ != nullptr && watch_->stop) return Status::Error(name_ + ": interrupted");
   if (!head_given_) {
     head_given_ = true;
     plain_bytes_ = head_.size();
@@ -100,6 +110,7 @@ Result<std::string_view> Input::Next() {
   if (!head_error_.ok()) return head_error_.Prefixed(name_);
   chunk_.resize(kChunkBytes);
   const Result<size_t> got = source_->Read(chunk_.data(), chunk_.size());
+  CountRaw();
   if (!got.ok()) {
     head_error_ = got.status();
     return got.status().Prefixed(name_);
@@ -137,23 +148,30 @@ Result<std::string> Input::PlainPath() {
   std::string path = std::string(folder && *folder ? folder : "/tmp") + "/flare-import-XXXXXX";
   const int fd = mkostemp(path.data(), O_CLOEXEC);
   if (fd < 0) return Status::Error(path + ": " + std::strerror(errno));
+  const Status copied = CopyTo(fd);
+  close(fd);
+  if (!copied.ok()) {
+    unlink(path.c_str());
+    return copied;
+  }
   copy_path_ = path;
-  Status status;
+  return copy_path_;
+}
+
+Status Input::CopyTo(int fd) {
   for (;;) {
     const Result<std::string_view> piece = Next();
-    status = piece.status();
-    if (!piece.ok() || piece->empty()) break;
+    if (!piece.ok()) return piece.status();
+    if (piece->empty()) return Status::Ok();
     std::string_view left = *piece;
-    while (!left.empty() && status.ok()) {
+    while (!left.empty()) {
       const ssize_t wrote = write(fd, left.data(), left.size());
-      if (wrote < 0 && errno != EINTR) status = Status::Error(path + ": " + std::strerror(errno));
       if (wrote > 0) left.remove_prefix(static_cast<size_t>(wrote));
+      if (wrote < 0 && errno != EINTR) {
+        return Status::Error(name_ + ": cannot be unpacked to $TMPDIR: " + std::strerror(errno));
+      }
     }
-    if (!status.ok()) break;
   }
-  close(fd);
-  if (!status.ok()) return status;
-  return copy_path_;
 }
 
 }  // namespace flare::import

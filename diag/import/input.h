@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,6 +22,12 @@ struct InputLimits {
   uint64_t max_ratio = 400;
 };
 
+// Shared by all files of one import, by any thread.
+struct ReadWatch {
+  std::atomic<uint64_t> raw_bytes{0};  // read so far, before unpacking
+  std::atomic<bool> stop{false};       // set from outside: Next() fails soon
+};
+
 class ByteSource;  // packed or plain bytes, forwards only
 
 class Input {
@@ -28,16 +35,18 @@ class Input {
   static constexpr size_t kHeadBytes = 64 << 10;
   static constexpr size_t kChunkBytes = 256 << 10;
 
+  // `watch`, if any, must outlive the Input.
   static Result<std::unique_ptr<Input>> Open(const std::string& path,
-                                             const InputLimits& limits = {});
+                                             const InputLimits& limits = {},
+                                             ReadWatch* watch = nullptr);
   // `name` stands for the path in messages.
   static std::unique_ptr<Input> FromMemory(std::string name, std::string bytes,
                                            const InputLimits& limits = {});
   ~Input();
 
   const std::string& name() const { return name_; }
-  // The first kHeadBytes of plain bytes, fewer when the file is shorter. What is wrong with a packed
-  // file beyond them shows in Next().
+  // The first kHeadBytes of plain bytes, fewer when the file is shorter. What is wrong with a
+  // packed file beyond them shows in Next().
   std::string_view head() const { return head_; }
 
   // The next piece of plain bytes, from the beginning (head() included); empty at the end. Valid
@@ -45,22 +54,27 @@ class Input {
   // bytes that could be had.
   Result<std::string_view> Next();
 
+  // Next() begins again, for formats that must be read twice.
+  Status Restart();
+
   // Everything from the beginning, for formats that must lie in memory; an error above `max_bytes`.
   Result<std::string> ReadAll(size_t max_bytes);
 
-  // Path of a plain file with these bytes, for readers that open files themselves (SQLite): the file
-  // itself, or an unpacked copy in $TMPDIR that lives as long as the Input.
+  // Path of a plain file with these bytes, for readers that open files themselves (SQLite): the
+  // file itself, or an unpacked copy in $TMPDIR that lives as long as the Input.
   Result<std::string> PlainPath();
 
  private:
-  Input(std::string name, std::string path, const InputLimits& limits);
-  Status Restart();
+  Input(std::string name, std::string path, const InputLimits& limits, ReadWatch* watch);
   Status ReadHead();
   Status CheckLimits(size_t more);
+  Status CopyTo(int fd);
+  void CountRaw();
 
   const std::string name_;
   const std::string path_;  // empty: from memory
   const InputLimits limits_;
+  ReadWatch* const watch_;
   std::string memory_;
   std::unique_ptr<ByteSource> source_;
   std::string head_;
@@ -69,6 +83,7 @@ class Input {
   bool head_given_ = false;
   Status head_error_;
   uint64_t plain_bytes_ = 0;  // given out so far
+  uint64_t counted_raw_ = 0;  // in watch_; a second reading counts no second time
 };
 
 }  // namespace flare::import

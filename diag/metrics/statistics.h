@@ -20,4 +20,8 @@ double RobustSpread(const std::vector<double>& values);
 // Probability of at least `successes` among `trials` independent trials of probability `chance`.
 double BinomialTail(uint32_t trials, uint32_t successes, double chance);
 
+// Probability of at least `hits` marked ones among `drawn` drawn without return from `all`, of
+// which `marked` are marked (Fisher's exact test, one-sided).
+double HypergeometricTail(uint32_t all, uint32_t marked, uint32_t drawn, uint32_t hits);
+
 }  // namespace flare::diag

@@ -50,6 +50,7 @@ struct Finding {
   Verdict verdict;
   uint64_t first_seen_unix_ns = 0;
   uint64_t last_seen_unix_ns = 0;
+  bool until_job_end = false;  // resolved because the job ended with it
   double gpu_hours_lost = 0;  // ranks of the job x time since the trouble began, in hours
 };
 

@@ -63,6 +63,12 @@ struct RankStep {
   std::optional<DeviceStep> device;  // absent: no device was seen, or not timed
 };
 
+struct StackFrame {
+  std::string function;
+  std::string file;
+  uint32_t line = 0;
+};
+
 struct OpenCall {
   EventKind kind = EventKind::kNone;
   std::string name;
@@ -76,6 +82,10 @@ struct OpenCall {
   uint32_t thread = 0;
   bool main_thread = false;
   bool unequal_bytes_allowed = false;
+  // From dumps only: whether its work on the device has begun, and where the program made the call,
+  // innermost first.
+  std::optional<bool> begun;
+  std::vector<StackFrame> stack;
 };
 
 struct Signature {
@@ -98,12 +108,6 @@ struct CommunicatorState {
   std::vector<Signature> recent;  // oldest first; only when the rank made no progress lately
 };
 
-struct StackFrame {
-  std::string function;
-  std::string file;
-  uint32_t line = 0;
-};
-
 // One thread of a process as a dump of stacks shows it.
 struct ThreadStack {
   uint64_t id = 0;
@@ -122,6 +126,7 @@ struct ProcessState {
   std::string exception_text;
   uint64_t cpu_ns = 0;
   uint64_t main_thread_cpu_ns = 0;
+  uint64_t run_delay_ns = 0;  // of the main thread so far: runnable, but without a CPU
   std::string syscall;
   std::string syscall_path;
   std::string wait_channel;
@@ -143,6 +148,10 @@ struct RankState {
   ProcessState process;
   std::vector<OpenCall> open_calls;
   std::vector<CommunicatorState> communicators;
+  // From a dump of the calls of a job that stands still: what waits has waited at least until
+  // `at_unix_ns`; for how long before the dump was made is not told.
+  bool stands_still = false;
+  std::optional<OpenCall> last_call;  // the newest one known, finished; from dumps only
 };
 
 // One rank of one attempt of a job.
@@ -157,15 +166,19 @@ struct RankRecord {
   std::string library_version;
   std::vector<PartStatus> parts;
   RankState state;
-  // CPU time of the main thread at the look before, to tell a busy loop from a wait.
+  // The main thread's CPU time and run-queue delay at the look before: tells a busy loop from a
+  // wait, and a wait for the CPU from work.
   uint64_t previous_at_unix_ns = 0;
   uint64_t previous_main_thread_cpu_ns = 0;
+  uint64_t previous_run_delay_ns = 0;
   // `at_unix_ns` of the first state that said the process had exited or died; 0 while it lives.
   uint64_t ended_unix_ns = 0;
   // `at_unix_ns` of the first of an unbroken row of states with run_state T or t; 0 when not stopped.
   uint64_t stopped_since_unix_ns = 0;
   // The last steps, oldest first, at most kKeptSteps. Steps may be missing (dropped or late).
   std::deque<RankStep> steps;
+  // A whole recording of a profiler, also what lies outside of its steps. Imported files only.
+  std::optional<DeviceStep> recording;
   // Communicators keep their identity here after the latest state no longer lists `recent`.
 };
 

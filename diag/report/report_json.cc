@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "diag/report/report_json.h"
 
+#include <algorithm>
+#include <optional>
+
+#include "diag/report/device_view.h"
 #include "diag/report/plain_text.h"
+#include "libflare/core/kernel_class.h"
 
 namespace flare::diag {
 namespace {
@@ -52,6 +57,63 @@ Json RankJson(const v1::RankSummary& rank) {
   return json;
 }
 
+Json ValueOrNull(const std::optional<double>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json IssueLatencyJson(const v1::QuantileSketch& sketch) {
+  Json json;
+  uint64_t count = 0;
+  for (const uint64_t bucket : sketch.count()) count += bucket;
+  json["count"] = count;
+  json["median_seconds"] = ValueOrNull(QuantileSeconds(sketch, 0.5));
+  json["p99_seconds"] = ValueOrNull(QuantileSeconds(sketch, 0.99));
+  return json;
+}
+
+Json ProfileJson(const v1::RankProfile& profile) {
+  const v1::DeviceStep& device = profile.device();
+  const std::optional<DeviceShares> shares = SharesOf(device);
+  const auto share = [&](double DeviceShares::*member) {
+    return shares ? Json((*shares).*member) : Json(nullptr);
+  };
+  Json json;
+  json["rank"] = profile.rank();
+  json["steps"] = profile.steps();
+  json["step_seconds_mean"] = PositiveOrNull(static_cast<double>(profile.steps_ns()) * 1e-9 /
+                                             std::max(1u, profile.steps()));
+  json["devices"] = List(device.devices());
+  json["streams"] = device.streams();
+  json["kernels"] = device.kernels();
+  json["communication_kernels"] = device.communication_kernels();
+  json["memory_operations"] = device.memory_operations();
+  json["observed_seconds"] = shares ? static_cast<double>(shares->observed_ns) * 1e-9 : 0.0;
+  json["busy_share"] = share(&DeviceShares::busy);
+  json["idle_share"] = share(&DeviceShares::idle);
+  json["compute_share"] = share(&DeviceShares::compute);
+  json["communication_share"] = share(&DeviceShares::communication);
+  json["memory_share"] = share(&DeviceShares::memory);
+  json["exposed_communication_share"] = share(&DeviceShares::exposed);
+  json["between_steps_share"] = share(&DeviceShares::between_steps);
+  json["overlap_share"] = shares ? ValueOrNull(shares->overlap) : Json(nullptr);
+  json["issue_latency"]["compute"] = IssueLatencyJson(device.compute_issue_latency());
+  json["issue_latency"]["communication"] = IssueLatencyJson(device.communication_issue_latency());
+  json["classes"] = Json::array();
+  for (const v1::KernelTotals& kernels : device.classes()) {
+    Json entry;
+    const int number = kernels.kernel_class();
+    entry["class"] =
+        KernelClassName(number >= 0 && number < kKernelClassCount ? static_cast<KernelClass>(number)
+                                                                  : KernelClass::kOther);
+    entry["count"] = kernels.count();
+    entry["total_seconds"] = static_cast<double>(kernels.total_ns()) * 1e-9;
+    entry["median_seconds"] = ValueOrNull(QuantileSeconds(kernels.duration(), 0.5));
+    entry["p99_seconds"] = ValueOrNull(QuantileSeconds(kernels.duration(), 0.99));
+    json["classes"].push_back(std::move(entry));
+  }
+  return json;
+}
+
 }  // namespace
 
 Json FindingJson(const v1::Finding& finding) {
@@ -96,6 +158,7 @@ Json JobJson(const v1::JobSummary& job) {
   json["nodes"] = List(job.nodes());
   json["framework"] = job.framework();
   json["exit_status"] = job.exit_status() < 0 ? Json(nullptr) : Json(job.exit_status());
+  json["imported"] = TimeOrNull(job.imported_unix_ns());
   return json;
 }
 
@@ -109,6 +172,11 @@ Json ReportJson(const v1::Report& report) {
   }
   json["ranks"] = Json::array();
   for (const v1::RankSummary& rank : report.ranks()) json["ranks"].push_back(RankJson(rank));
+  json["profiles"] = Json::array();
+  for (const v1::RankProfile& profile : report.profiles()) {
+    json["profiles"].push_back(ProfileJson(profile));
+  }
+  json["notes"] = List(report.notes());
   return json;
 }
 

@@ -16,7 +16,7 @@ namespace flare::diag {
 nlohmann::ordered_json FindingJson(const v1::Finding& finding);
 nlohmann::ordered_json JobJson(const v1::JobSummary& job);
 
-// {"schema":"flare.report.v1","job":{},"findings":[],"ranks":[]}
+// {"schema":"flare.report.v1","job":{},"findings":[],"ranks":[],"profiles":[],"notes":[]}
 nlohmann::ordered_json ReportJson(const v1::Report& report);
 
 // {"schema":"flare.jobs.v1","jobs":[]}

@@ -6,6 +6,8 @@
 #include <set>
 
 #include "diag/report/plain_text.h"
+#include "diag/report/profile_text.h"
+#include "diag/report/text_style.h"
 
 namespace flare::diag {
 namespace {
@@ -13,21 +15,11 @@ namespace {
 constexpr size_t kLabelColumns = 10;  // "  since   "
 constexpr int kRankRows = 16;
 
-// Escape sequences of the few styles in use; each resets at its end.
-std::string Paint(const TextOptions& options, const char* code, const std::string& text) {
-  return options.color ? std::string("\x1b[") + code + "m" + text + "\x1b[0m" : text;
-}
-
-std::string Bold(const TextOptions& o, const std::string& text) { return Paint(o, "1", text); }
-std::string Dim(const TextOptions& o, const std::string& text) { return Paint(o, "2", text); }
-
 const char* StateColor(const std::string& state) {
   if (state == "open") return "1;31";
   if (state == "suspected") return "33";
   return "2";
 }
-
-size_t Width(const TextOptions& options) { return std::max<size_t>(options.columns, 40); }
 
 // "  label   text", continued under the text.
 std::string Labelled(const TextOptions& options, const std::string& label,
@@ -84,17 +76,28 @@ std::string EvidenceText(const v1::Evidence& e) {
   return out;
 }
 
-uint64_t Lasted(const v1::Finding& f) {
-  return f.last_seen_unix_ns() > f.first_seen_unix_ns()
-             ? f.last_seen_unix_ns() - f.first_seen_unix_ns()
-             : 0;
+// The trouble began before anybody saw it, often by more than it lasted after: `--kill-on-hang` ends
+// a job as soon as its finding opens.
+uint64_t Began(const v1::Finding& f) {
+  return f.since_unix_ns() == 0 ? f.first_seen_unix_ns()
+                                : std::min(f.since_unix_ns(), f.first_seen_unix_ns());
+}
+
+std::string HowLong(const v1::Finding& f) {
+  const bool past = f.state() == "resolved" || f.state() == "withdrawn";
+  const bool to_the_end = f.state() == "resolved" && f.until_job_end();
+  if (f.last_seen_unix_ns() <= Began(f)) return to_the_end ? "as the job ended" : "seen once";
+  const std::string duration = DurationWords(f.last_seen_unix_ns() - Began(f));
+  if (to_the_end) return "for " + duration + " until the job ended";
+  return (past ? "lasted " : "for ") + duration;
 }
 
 std::string Since(const v1::Finding& f) {
-  if (f.first_seen_unix_ns() == 0) return "unknown";
-  const bool past = f.state() == "resolved" || f.state() == "withdrawn";
-  return UtcSeconds(f.first_seen_unix_ns()) + (past ? ", lasted " : ", for ") +
-         DurationWords(Lasted(f)) + "; " + Number(f.gpu_hours_lost()) + " GPU-hours lost";
+  if (f.first_seen_unix_ns() == 0) {
+    return "unknown; " + Number(f.gpu_hours_lost()) + " GPU-hours lost";
+  }
+  return UtcSeconds(Began(f)) + ", " + HowLong(f) + "; " + Number(f.gpu_hours_lost()) +
+         " GPU-hours lost";
 }
 
 std::string Upper(std::string text) {
@@ -156,6 +159,17 @@ std::string JobName(const v1::JobSummary& job) {
   return Printable(job.name().empty() ? job.job() : job.name(), 100);
 }
 
+bool Imported(const v1::JobSummary& job) { return job.state() == "imported"; }
+
+// Files tell of ranks, seldom whether they live.
+std::string RankCount(const v1::JobSummary& job) {
+  const uint32_t all = std::max(job.world_size(), job.ranks_seen());
+  if (!Imported(job))
+    return std::to_string(job.ranks_alive()) + " of " + Counted(all, "rank") + " alive";
+  if (job.ranks_seen() == all) return Counted(all, "rank");
+  return "files of " + std::to_string(job.ranks_seen()) + " of " + Counted(all, "rank");
+}
+
 std::string JobText(const v1::JobSummary& job, const TextOptions& options) {
   std::string name = JobName(job);
   std::string facts;
@@ -164,10 +178,9 @@ std::string JobText(const v1::JobSummary& job, const TextOptions& options) {
   if (job.exit_status() >= 0 && job.state() == "ended") {
     facts += " with status " + std::to_string(job.exit_status());
   }
-  facts += ", " + std::to_string(job.ranks_alive()) + " of " +
-           Counted(std::max(job.world_size(), job.ranks_seen()), "rank") + " alive";
+  facts += ", " + RankCount(job);
   if (job.nodes_size() > 0) facts += " on " + Counted(job.nodes_size(), "node");
-  facts += ", step " + std::to_string(job.steps());
+  if (!Imported(job) || job.steps() > 0) facts += ", step " + std::to_string(job.steps());
   if (job.step_seconds_median() > 0)
     facts += ", " + StepTime(job.step_seconds_median()) + " per step";
   if (job.attempt() > 0) facts += ", restarted " + Counted(job.attempt(), "time");
@@ -181,21 +194,22 @@ std::string JobText(const v1::JobSummary& job, const TextOptions& options) {
   return out;
 }
 
-// A table whose last column takes what is left of the line.
-std::string Table(const std::vector<std::vector<std::string>>& rows, const TextOptions& options) {
-  std::vector<size_t> widths(rows.front().size(), 0);
-  for (const auto& row : rows) {
-    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], Columns(row[c]));
-  }
-  std::string out;
-  for (size_t r = 0; r < rows.size(); ++r) {
-    std::string line;
-    for (size_t c = 0; c + 1 < widths.size(); ++c) {
-      line += rows[r][c] + std::string(widths[c] - Columns(rows[r][c]) + 2, ' ');
+constexpr int kNoteLines = 12;
+
+std::string NotesText(const v1::Report& report, const TextOptions& options) {
+  if (report.notes_size() == 0) return "";
+  std::string out = Dim(options, "Notes on the files:") + "\n";
+  for (int i = 0; i < report.notes_size() && i < kNoteLines; ++i) {
+    std::string head = "  - ";
+    for (const std::string& line : Wrap(Printable(report.notes(i), 1000), Width(options) - 4)) {
+      out += head + line + "\n";
+      head = "    ";
     }
-    line = Shorten(line + rows[r].back(), Width(options));
-    while (!line.empty() && line.back() == ' ') line.pop_back();
-    out += (r == 0 ? Dim(options, line) : line) + "\n";
+  }
+  if (report.notes_size() > kNoteLines) {
+    out += Dim(options, "and " + Counted(report.notes_size() - kNoteLines, "more note") +
+                            "; all of them with --json") +
+           "\n";
   }
   return out;
 }
@@ -249,10 +263,13 @@ std::string RenderReport(const v1::Report& report, const TextOptions& options) {
   std::string out = JobText(report.job(), options) + "\n";
   for (const v1::Finding* finding : Ordered(report)) out += FindingText(*finding, options) + "\n";
   if (report.findings_size() == 0) {
-    out += report.job().ranks_seen() == 0 ? "No rank seen, so nothing is known about this job.\n\n"
-                                          : Paint(options, "32", "No findings.") + "\n\n";
+    out += report.job().ranks_seen() == 0 && !Imported(report.job())
+               ? "No rank seen, so nothing is known about this job.\n\n"
+               : Paint(options, "32", "No findings.") + "\n\n";
   }
   out += RanksText(report, options);
+  if (report.profiles_size() > 0) out += "\n" + ProfilesText(report, options);
+  if (report.notes_size() > 0) out += "\n" + NotesText(report, options);
   while (out.ends_with("\n\n")) out.pop_back();
   return out;
 }
@@ -263,7 +280,7 @@ std::string RenderJobs(const std::vector<v1::JobSummary>& jobs, const TextOption
       {"name", "state", "ranks", "step", "per step", "open", "last seen", "job"}};
   for (const v1::JobSummary& job : jobs) {
     rows.push_back({Shorten(JobName(job), 24), Printable(job.state(), 40),
-                    std::to_string(job.ranks_alive()) + "/" +
+                    std::to_string(Imported(job) ? job.ranks_seen() : job.ranks_alive()) + "/" +
                         std::to_string(std::max(job.world_size(), job.ranks_seen())),
                     std::to_string(job.steps()),
                     job.step_seconds_median() > 0 ? StepTime(job.step_seconds_median()) : "-",

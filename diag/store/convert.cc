@@ -1,20 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "diag/store/convert.h"
 
+#include "diag/store/convert_enums.h"
+
 namespace flare::diag {
 namespace {
-
-EventKind KindFromProto(int value) {
-  return value > 0 && value < kEventKindCount ? static_cast<EventKind>(value) : EventKind::kNone;
-}
-
-Operation OperationFromProto(int value) {
-  return value > 0 && value < kOperationCount ? static_cast<Operation>(value) : Operation::kUnknown;
-}
-
-DataType DataTypeFromProto(int value) {
-  return value > 0 && value < kDataTypeCount ? static_cast<DataType>(value) : DataType::kUnknown;
-}
 
 Life LifeFromProto(int value) {
   switch (value) {
@@ -27,21 +17,6 @@ Life LifeFromProto(int value) {
     default:
       return Life::kUnknown;
   }
-}
-
-CommunicatorStep CommunicatorStepFromProto(const v1::CommunicatorStep& message) {
-  CommunicatorStep out;
-  out.communicator = CommId(message.communicator());
-  out.first_sequence = message.first_sequence();
-  out.count = message.count();
-  out.duration_us.assign(message.duration_us().begin(), message.duration_us().end());
-  out.operations.reserve(message.operations_size());
-  for (const v1::OperationTotals& o : message.operations()) {
-    out.operations.push_back({OperationFromProto(o.operation()), DataTypeFromProto(o.data_type()),
-                              o.count(), o.bytes(), o.total_ns()});
-  }
-  out.signature_hash = message.signature_hash();
-  return out;
 }
 
 OpenCall OpenCallFromProto(const v1::OpenCall& message) {
@@ -87,6 +62,7 @@ ProcessState ProcessFromProto(const v1::ProcessState& message) {
   out.exception_text = message.exception_text();
   out.cpu_ns = message.cpu_ns();
   out.main_thread_cpu_ns = message.main_thread_cpu_ns();
+  out.run_delay_ns = message.run_delay_ns();
   out.syscall = message.syscall();
   out.syscall_path = message.syscall_path();
   out.wait_channel = message.wait_channel();
@@ -104,27 +80,6 @@ void AddRanks(const std::vector<Rank>& ranks, Field* field) {
 }
 
 }  // namespace
-
-RankStep StepFromProto(const v1::RankStep& message) {
-  RankStep out;
-  out.step = StepId(message.step());
-  out.start_unix_ns = message.start_unix_ns();
-  out.duration_ns = message.duration_ns();
-  out.communication_ns = message.communication_ns();
-  out.cpu_ns = message.cpu_ns();
-  out.phases.reserve(message.phases_size());
-  for (const v1::PhaseTime& p : message.phases()) {
-    out.phases.push_back(
-        {KindFromProto(p.kind()), p.name(), p.count(), p.total_ns(), p.longest_ns()});
-  }
-  out.communicators.reserve(message.communicators_size());
-  for (const v1::CommunicatorStep& c : message.communicators()) {
-    out.communicators.push_back(CommunicatorStepFromProto(c));
-  }
-  out.events = message.events();
-  for (const v1::DropCount& d : message.drops()) out.drops.push_back({d.reason(), d.count()});
-  return out;
-}
 
 RankState StateFromProto(const v1::RankState& message) {
   RankState out;
@@ -158,6 +113,24 @@ RankRecord RankFromProto(const v1::RankHello& message) {
   return out;
 }
 
+v1::RankHello RankToProto(const RankRecord& rank) {
+  v1::RankHello out;
+  out.set_source(rank.source.value);
+  out.set_rank(rank.rank.value);
+  out.set_node(rank.node);
+  out.set_pid(rank.pid);
+  out.set_started_unix_ns(rank.started_unix_ns);
+  out.set_framework(rank.framework);
+  out.set_python(rank.python);
+  out.set_library_version(rank.library_version);
+  for (const PartStatus& p : rank.parts) {
+    v1::PartStatus* m = out.add_parts();
+    m->set_part(p.part);
+    m->set_state(p.state);
+  }
+  return out;
+}
+
 v1::Finding FindingToProto(const Finding& finding) {
   const Verdict& v = finding.verdict;
   v1::Finding out;
@@ -188,6 +161,8 @@ v1::Finding FindingToProto(const Finding& finding) {
     if (e.expected) m->set_expected(*e.expected);
   }
   AddRanks(v.victims, out.mutable_victims());
+  out.set_since_unix_ns(v.since_unix_ns);
+  out.set_until_job_end(finding.until_job_end);
   return out;
 }
 
@@ -206,8 +181,10 @@ Finding FindingFromProto(const v1::Finding& message) {
   out.first_seen_unix_ns = message.first_seen_unix_ns();
   out.last_seen_unix_ns = message.last_seen_unix_ns();
   out.gpu_hours_lost = message.gpu_hours_lost();
+  out.until_job_end = message.until_job_end();
   Verdict& v = out.verdict;
   v.finding_class = message.class_();
+  v.since_unix_ns = message.since_unix_ns();
   v.cause = message.cause();
   v.team = message.team();
   for (uint32_t r : message.ranks()) v.ranks.push_back(Rank(r));

@@ -17,9 +17,15 @@
 namespace flare::diag {
 
 RankStep StepFromProto(const v1::RankStep& message);
+v1::RankStep StepToProto(const RankStep& step);
+DeviceStep DeviceFromProto(const v1::DeviceStep& message);
+v1::DeviceStep DeviceToProto(const DeviceStep& device);
+QuantileSketch SketchFromProto(const v1::QuantileSketch& message);
+v1::QuantileSketch SketchToProto(const QuantileSketch& sketch);
 RankState StateFromProto(const v1::RankState& message);
 // Identity only: state and steps of the record are empty.
 RankRecord RankFromProto(const v1::RankHello& message);
+v1::RankHello RankToProto(const RankRecord& rank);  // without job, attempt and world size
 
 v1::Finding FindingToProto(const Finding& finding);
 Finding FindingFromProto(const v1::Finding& message);

@@ -30,7 +30,8 @@ std::optional<double> NumberFrom(const json& in) {
 
 }  // namespace
 
-std::string DetailsToJson(const Verdict& verdict) {
+std::string DetailsToJson(const Finding& finding) {
+  const Verdict& verdict = finding.verdict;
   json evidence = json::array();
   for (const Evidence& e : verdict.evidence) {
     evidence.push_back({{"text", e.text},
@@ -43,18 +44,21 @@ std::string DetailsToJson(const Verdict& verdict) {
                         {"victims", RanksToJson(verdict.victims)},
                         {"nodes", verdict.nodes},
                         {"links", verdict.links},
+                        {"until_job_end", finding.until_job_end},
                         {"evidence", std::move(evidence)}};
   // Names come from the job; text that is not UTF-8 must not make the finding unsayable.
   return details.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-Status DetailsFromJson(const std::string& text, Verdict* verdict) {
+Status DetailsFromJson(const std::string& text, Finding* finding) {
+  Verdict* const verdict = &finding->verdict;
   try {
     const json in = json::parse(text);
     RanksFromJson(in.at("ranks"), &verdict->ranks);
     RanksFromJson(in.at("victims"), &verdict->victims);
     verdict->nodes = in.at("nodes").get<std::vector<std::string>>();
     verdict->links = in.at("links").get<std::vector<std::string>>();
+    finding->until_job_end = in.value("until_job_end", false);  // absent in older databases
     for (const json& e : in.at("evidence")) {
       verdict->evidence.push_back({e.at("text").get<std::string>(),
                                    e.at("metric").get<std::string>(), NumberFrom(e.at("value")),

@@ -6,10 +6,11 @@
 #include "diag/model/finding.h"
 #include "libflare/core/status.h"
 
-// The lists of a finding (ranks, victims, nodes, links, evidence) as the JSON text of one column.
+// What of a finding has no column of its own (ranks, victims, nodes, links, evidence, how it ended),
+// as the JSON text of one.
 namespace flare::diag {
 
-std::string DetailsToJson(const Verdict& verdict);
-Status DetailsFromJson(const std::string& text, Verdict* verdict);
+std::string DetailsToJson(const Finding& finding);
+Status DetailsFromJson(const std::string& text, Finding* finding);
 
 }  // namespace flare::diag

@@ -84,7 +84,12 @@ CREATE TABLE daemons(
 ) WITHOUT ROWID;
 )sql";
 
-constexpr const char* kMigrations[] = {kVersion1};
+constexpr char kVersion2[] = R"sql(
+ALTER TABLE jobs ADD COLUMN notes TEXT NOT NULL DEFAULT '';
+ALTER TABLE ranks ADD COLUMN profile BLOB NOT NULL DEFAULT x'';
+)sql";
+
+constexpr const char* kMigrations[] = {kVersion1, kVersion2};
 
 Result<int64_t> CheckedVersion(Database& database, int64_t wanted) {
   const Result<int64_t> version = database.Integer("PRAGMA user_version");

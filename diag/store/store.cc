@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "diag/store/store.h"
 
+#include <random>
+
 #include "diag/store/finding_details.h"
 #include "diag/store/schema.h"
 
@@ -14,6 +16,12 @@ constexpr char kWriterSettings[] =
     "PRAGMA cache_size=-65536;";
 
 }  // namespace
+
+JobKey NewJobKey(uint64_t now_unix_ns) {
+  constexpr uint64_t kChance = 1'000'000;
+  const uint64_t millisecond = now_unix_ns - now_unix_ns % kChance;
+  return JobKey(static_cast<int64_t>(millisecond + std::random_device{}() % kChance));
+}
 
 Result<std::unique_ptr<Store>> Store::Open(const std::string& path, OpenMode mode) {
   Result<std::unique_ptr<Database>> database = Database::Open(path, mode);
@@ -39,9 +47,9 @@ Result<Statement*> Store::Cached(const char* sql) {
   return &statements_.emplace(sql, std::move(*statement)).first->second;
 }
 
-Result<ApplyCounts> Store::Apply(const StoreWrites& writes) {
+Result<ApplyCounts> Store::Apply(const StoreWrites& writes, const StepStream& more_steps) {
   if (Status s = database_->Execute("BEGIN IMMEDIATE"); !s.ok()) return s;
-  Result<ApplyCounts> counts = WriteAll(writes);
+  Result<ApplyCounts> counts = WriteAll(writes, more_steps);
   if (counts.ok()) {
     const Status committed = database_->Execute("COMMIT");
     if (committed.ok()) return counts;
@@ -51,8 +59,14 @@ Result<ApplyCounts> Store::Apply(const StoreWrites& writes) {
   return counts;
 }
 
-Result<ApplyCounts> Store::WriteAll(const StoreWrites& writes) {
+Result<ApplyCounts> Store::WriteAll(const StoreWrites& writes, const StepStream& more_steps) {
   ApplyCounts counts;
+  const auto write_step = [&](const StoredStep& step) -> Status {
+    const Result<bool> is_new = WriteStep(step);
+    if (!is_new.ok()) return is_new.status();
+    ++(*is_new ? counts.steps_stored : counts.steps_repeated);
+    return Status::Ok();
+  };
   for (const auto& [key, job] : writes.jobs) {
     if (Status s = WriteJob(job); !s.ok()) return s;
   }
@@ -60,9 +74,10 @@ Result<ApplyCounts> Store::WriteAll(const StoreWrites& writes) {
     if (Status s = WriteRank(rank); !s.ok()) return s;
   }
   for (const StoredStep& step : writes.steps) {
-    const Result<bool> is_new = WriteStep(step);
-    if (!is_new.ok()) return is_new.status();
-    ++(*is_new ? counts.steps_stored : counts.steps_repeated);
+    if (Status s = write_step(step); !s.ok()) return s;
+  }
+  for (StoredStep step; more_steps && more_steps(&step);) {
+    if (Status s = write_step(step); !s.ok()) return s;
   }
   for (const auto& [key, finding] : writes.findings) {
     if (Status s = WriteFinding(key.first, finding); !s.ok()) return s;
@@ -75,13 +90,15 @@ Result<ApplyCounts> Store::WriteAll(const StoreWrites& writes) {
 
 Status Store::WriteJob(const StoredJob& job) {
   static constexpr char kSql[] =
-      "INSERT OR REPLACE INTO jobs VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+      "INSERT OR REPLACE INTO jobs VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
   const Result<Statement*> cached = Cached(kSql);
   if (!cached.ok()) return cached.status();
   Statement& s = **cached;
   const v1::JobSummary& m = job.summary;
   std::string nodes;  // one a line; message_check.cc takes line breaks out of names
   for (const std::string& n : m.nodes()) nodes += n + "\n";
+  std::string notes;
+  for (const std::string& n : job.notes) notes += n + "\n";
   s.Bind(0, job.key.value);
   s.BindText(1, m.job());
   s.BindText(2, m.name());
@@ -100,16 +117,19 @@ Status Store::WriteJob(const StoredJob& job) {
   s.Bind(15, m.step_seconds_median());
   s.BindText(16, m.framework());
   s.BindText(17, nodes);
+  s.BindText(18, notes);
   return s.Run();
 }
 
 Status Store::WriteRank(const StoredRank& rank) {
-  static constexpr char kSql[] = "INSERT OR REPLACE INTO ranks VALUES(?,?,?,?,?,?,?,?)";
+  static constexpr char kSql[] = "INSERT OR REPLACE INTO ranks VALUES(?,?,?,?,?,?,?,?,?)";
   const Result<Statement*> cached = Cached(kSql);
   if (!cached.ok()) return cached.status();
   Statement& s = **cached;
   const std::string hello = rank.hello.SerializeAsString();
   const std::string summary = rank.summary.SerializeAsString();
+  const std::string profile =
+      rank.profile.has_device() ? rank.profile.SerializeAsString() : std::string();
   s.Bind(0, rank.job.value);
   s.Bind(1, rank.attempt);
   s.Bind(2, rank.hello.rank());
@@ -118,6 +138,7 @@ Status Store::WriteRank(const StoredRank& rank) {
   s.Bind(5, int64_t{rank.hello.pid()});
   s.BindBlob(6, hello);
   s.BindBlob(7, summary);
+  s.BindBlob(8, profile);
   return s.Run();
 }
 
@@ -146,7 +167,7 @@ Status Store::WriteFinding(JobKey job, const Finding& finding) {
   if (!cached.ok()) return cached.status();
   Statement& s = **cached;
   const Verdict& v = finding.verdict;
-  const std::string details = DetailsToJson(v);
+  const std::string details = DetailsToJson(finding);
   s.Bind(0, job.value);
   s.BindText(1, finding.id);
   s.BindText(2, v.finding_class);

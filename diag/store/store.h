@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,7 +30,13 @@ namespace flare::diag {
 // by the engine from time and chance, so that engines that share a store never choose the same.
 using JobKey = StrongId<struct JobKeyTag, int64_t>;
 
+JobKey NewJobKey(uint64_t now_unix_ns);
+
 inline constexpr uint64_t kLostAfterNs = 300'000'000'000;
+
+// The state of a job that was read from files: over, and never "lost". Its `ended_unix_ns` is the
+// time of the import.
+inline constexpr char kImported[] = "imported";
 
 struct StoredJob {
   JobKey key;
@@ -37,7 +44,8 @@ struct StoredJob {
   v1::JobSummary summary;
   uint64_t ended_unix_ns = 0;
   bool hooks_enabled = true;
-  std::string owner;  // the engine that follows the job (diag/engine/state_dir.h)
+  std::string owner;               // the engine that follows the job (diag/engine/state_dir.h)
+  std::vector<std::string> notes;  // of an import; without line breaks
 };
 
 struct StoredRank {
@@ -45,6 +53,7 @@ struct StoredRank {
   uint32_t attempt = 0;
   v1::RankHello hello;
   v1::RankSummary summary;
+  v1::RankProfile profile;  // stored only with a device
 };
 
 // A v1::RankStep with what its source stands for. Stored once, however often it comes.
@@ -86,6 +95,9 @@ struct StoreWrites {
   }
 };
 
+// More steps than memory should hold: fills the next one, false at the end.
+using StepStream = std::function<bool(StoredStep*)>;
+
 struct ApplyCounts {
   uint64_t steps_stored = 0;
   uint64_t steps_repeated = 0;  // were there already
@@ -100,7 +112,8 @@ struct JobMemory {
 };
 
 // Steps are removed when a rank has `steps_per_rank` newer ones, when their attempt is over by two,
-// or when their job ended `ended_job_days` ago. Jobs, ranks and findings stay.
+// or when their job ended `ended_job_days` ago; those of an import only by the last. Jobs, ranks
+// and findings stay.
 struct Retention {
   uint64_t steps_per_rank = 2000;
   uint64_t ended_job_days = 30;
@@ -113,7 +126,7 @@ class Store {
  public:
   static Result<std::unique_ptr<Store>> Open(const std::string& path, OpenMode mode);
 
-  // Newest first, without those of `except`.
+  // Newest first (an import by the time of the import), without those of `except`.
   Result<v1::ListJobsResponse> ListJobs(const std::set<JobKey>& except = {});
   // By job identity, else by name; the newest that fits. Empty: the newest of all.
   Result<std::optional<JobKey>> FindJob(const std::string& job);
@@ -129,7 +142,7 @@ class Store {
   Result<uint64_t> CountSteps();
 
   // All or nothing. On an error nothing of `writes` is stored; the same writes may be tried again.
-  Result<ApplyCounts> Apply(const StoreWrites& writes);
+  Result<ApplyCounts> Apply(const StoreWrites& writes, const StepStream& more_steps = nullptr);
   // Removes at most `limit` steps that `retention` no longer keeps; how many it removed. Fewer than
   // `limit` means that nothing is left to remove.
   Result<uint64_t> Trim(const Retention& retention, uint64_t limit, uint64_t now_unix_ns);
@@ -142,7 +155,7 @@ class Store {
   Result<bool> WriteStep(const StoredStep& step);
   Status WriteFinding(JobKey job, const Finding& finding);
   Status WriteDaemon(const std::string& daemon_id, const StoredDaemon& daemon);
-  Result<ApplyCounts> WriteAll(const StoreWrites& writes);
+  Result<ApplyCounts> WriteAll(const StoreWrites& writes, const StepStream& more_steps);
   Result<StoredJob> ReadJob(JobKey key);
   Result<std::vector<StoredRank>> ReadRanks(JobKey key, uint32_t attempt);
   Result<std::vector<Finding>> ReadFindings(const StoredJob& job);

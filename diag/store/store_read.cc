@@ -11,11 +11,22 @@
 namespace flare::diag {
 namespace {
 
+// When a person got to know of the job: to them an import is as new as a run.
+constexpr char kNewestFirst[] =
+    "CASE state WHEN 'imported' THEN ended_unix_ns ELSE first_seen_unix_ns END DESC, key DESC";
+
 constexpr char kJobColumns[] =
     "SELECT key, job, name, attempt, world_size, state, exit_status, first_seen_unix_ns, "
     "last_seen_unix_ns, ended_unix_ns, hooks_enabled, owner, ranks_seen, ranks_alive, steps, "
-    "step_seconds_median, framework, nodes, "
+    "step_seconds_median, framework, nodes, notes, "
     "(SELECT count(*) FROM findings f WHERE f.job = key AND f.state = 'open') FROM jobs ";
+
+std::vector<std::string> Lines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
 
 StoredJob JobFromRow(const Statement& row) {
   StoredJob job;
@@ -37,9 +48,13 @@ StoredJob JobFromRow(const Statement& row) {
   m.set_steps(row.Unsigned(14));
   m.set_step_seconds_median(row.Real(15));
   m.set_framework(row.Bytes(16));
-  std::istringstream nodes(row.Bytes(17));
-  for (std::string node; std::getline(nodes, node);) m.add_nodes(node);
-  m.set_open_findings(row.Unsigned32(18));
+  for (std::string& node : Lines(row.Bytes(17))) m.add_nodes(std::move(node));
+  job.notes = Lines(row.Bytes(18));
+  m.set_open_findings(row.Unsigned32(19));
+  if (m.state() == kImported) {
+    m.set_imported_unix_ns(job.ended_unix_ns);
+    return job;
+  }
   // An engine that died could not say so.
   if (m.state() != "ended" && m.last_seen_unix_ns() + kLostAfterNs < RealtimeNs()) {
     m.set_state("lost");
@@ -66,7 +81,7 @@ Result<Finding> FindingFromRow(const Statement& row, const std::string& job) {
   f.gpu_hours_lost = row.Real(13);
   f.verdict.summary = row.Bytes(14);
   f.verdict.action = row.Bytes(15);
-  if (Status s = DetailsFromJson(row.Bytes(16), &f.verdict); !s.ok()) return s.Prefixed(f.id);
+  if (Status s = DetailsFromJson(row.Bytes(16), &f); !s.ok()) return s.Prefixed(f.id);
   return f;
 }
 
@@ -74,7 +89,7 @@ Result<Finding> FindingFromRow(const Statement& row, const std::string& job) {
 
 Result<v1::ListJobsResponse> Store::ListJobs(const std::set<JobKey>& except) {
   Result<Statement> rows =
-      database_->Prepare(std::string(kJobColumns) + "ORDER BY first_seen_unix_ns DESC, key DESC");
+      database_->Prepare(std::string(kJobColumns) + "ORDER BY " + kNewestFirst);
   if (!rows.ok()) return rows.status();
   v1::ListJobsResponse out;
   Result<bool> more = rows->Step();
@@ -87,9 +102,10 @@ Result<v1::ListJobsResponse> Store::ListJobs(const std::set<JobKey>& except) {
 }
 
 Result<std::optional<JobKey>> Store::FindJob(const std::string& job) {
-  Result<Statement> row = database_->Prepare(
-      "SELECT key FROM jobs WHERE ?1 = '' OR job = ?1 OR name = ?1 "
-      "ORDER BY job = ?1 DESC, first_seen_unix_ns DESC, key DESC LIMIT 1");
+  Result<Statement> row =
+      database_->Prepare(std::string("SELECT key FROM jobs WHERE ?1 = '' OR job = ?1 OR name = ?1 "
+                                     "ORDER BY job = ?1 DESC, ") +
+                         kNewestFirst + " LIMIT 1");
   if (!row.ok()) return row.status();
   row->BindText(0, job);
   const Result<bool> found = row->Step();
@@ -116,13 +132,17 @@ Result<v1::Report> Store::LoadReport(JobKey key) {
   v1::Report out;
   *out.mutable_job() = job->summary;
   for (const Finding& f : *findings) *out.add_findings() = FindingToProto(f);
-  for (const StoredRank& r : *ranks) *out.add_ranks() = r.summary;
+  for (const StoredRank& r : *ranks) {
+    *out.add_ranks() = r.summary;
+    if (r.profile.has_device()) *out.add_profiles() = r.profile;
+  }
+  for (const std::string& note : job->notes) out.add_notes(note);
   return out;
 }
 
 Result<std::vector<StoredJob>> Store::UnfinishedJobs() {
-  Result<Statement> rows =
-      database_->Prepare(std::string(kJobColumns) + "WHERE state <> 'ended' ORDER BY key");
+  Result<Statement> rows = database_->Prepare(
+      std::string(kJobColumns) + "WHERE state NOT IN ('ended', 'imported') ORDER BY key");
   if (!rows.ok()) return rows.status();
   std::vector<StoredJob> out;
   Result<bool> more = rows->Step();
@@ -191,16 +211,17 @@ Result<StoredJob> Store::ReadJob(JobKey key) {
 
 Result<std::vector<StoredRank>> Store::ReadRanks(JobKey key, uint32_t attempt) {
   Result<Statement> rows = database_->Prepare(
-      "SELECT hello, summary FROM ranks WHERE job = ? AND attempt = ? ORDER BY rank");
+      "SELECT hello, summary, profile FROM ranks WHERE job = ? AND attempt = ? ORDER BY rank");
   if (!rows.ok()) return rows.status();
   rows->Bind(0, key.value);
   rows->Bind(1, attempt);
   std::vector<StoredRank> out;
   Result<bool> more = rows->Step();
   for (; more.ok() && *more; more = rows->Step()) {
-    StoredRank rank{key, attempt, {}, {}};
+    StoredRank rank{key, attempt, {}, {}, {}};
     if (!rank.hello.ParseFromString(rows->Bytes(0)) ||
-        !rank.summary.ParseFromString(rows->Bytes(1))) {
+        !rank.summary.ParseFromString(rows->Bytes(1)) ||
+        !rank.profile.ParseFromString(rows->Bytes(2))) {
       return Status::Error("database " + database_->path() + ": a rank of job " +
                            std::to_string(key.value) + " cannot be read: damaged");
     }

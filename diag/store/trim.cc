@@ -74,6 +74,7 @@ Result<uint64_t> Store::TrimJob(JobKey key, const Retention& retention, uint64_t
     if (Status s = run(kEnded, nothing_more); !s.ok()) return s;
     return removed;
   }
+  if (job->summary.state() == kImported) return removed;
   if (Status s = run(kOldAttempts, nothing_more); !s.ok()) return s;
   const uint32_t newest_attempt = job->summary.attempt();
   for (uint32_t a = newest_attempt - std::min(newest_attempt, 1u); a <= newest_attempt; ++a) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 // A distribution of durations in a few bytes, with quantiles of bounded relative error.
 //
-// Buckets grow by gamma = 1.02 / 0.98 (1 % relative error), as in DDSketch (Masson, Rim, Lee, VLDB
+// Buckets grow by gamma = 1.01 / 0.99 (1 % relative error), as in DDSketch (Masson, Rim, Lee, VLDB
 // 2019): value x goes to bucket ceil(log_gamma(x)). Zero has a bucket of its own. At most
 // kMaxBuckets; beyond that the smallest values share one, so that high quantiles keep their error.
 // Merging is adding: the order of merges does not change the result. Not thread-safe. Not for use in

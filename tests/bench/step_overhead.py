@@ -41,8 +41,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="2 pairs: shows that it runs")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--build-dir", type=Path, default=ROOT / "build")
-    parser.add_argument("job_arguments", nargs="*", help="for tests/jobs/train.py, after --")
-    args = parser.parse_args()
+    parser.epilog = "What follows -- goes to tests/jobs/train.py."
+    own, job = sys.argv[1:], []
+    if "--" in own:
+        own, job = own[:own.index("--")], own[own.index("--") + 1:]
+    args = parser.parse_args(own)
+    args.job_arguments = job
     args.build_dir = args.build_dir.resolve()
     if args.quick:
         args.pairs, args.segment = 2, 3

@@ -8,6 +8,8 @@
 
 #include <thread>
 
+#include "daemon/host/process_probe.h"
+#include "daemon/version.h"
 #include "tests/daemon/segment_fixture.h"
 #include "tests/daemon/uplink/fake_engine.h"
 
@@ -244,17 +246,42 @@ TEST_F(DaemonTest, EngineThatGoesAndComesBackGetsEachStepOnce) {
   for (const auto& [step, times] : seen) EXPECT_EQ(times, 1) << step;
 }
 
-TEST_F(DaemonTest, RestartedDaemonGoesOnAndSaysThatItsFirstStepIsNotWhole) {
-  SegmentFixture fixture(segments_);
+TEST_F(DaemonTest, RestartedDaemonGoesOnWithAWholeStep) {
+  SegmentFixture fixture(segments_, {.ring_events = 1024});
   {
     auto daemon = MustStart();
     RunSteps(&fixture, 0, 5);
     ASSERT_TRUE(engine_.WaitFor([&] { return engine_.StepCount() == 5; }));
   }
+  EXPECT_EQ(fixture.thread(0)->tail.load(), 9u);  // the boundary of step 4 stays
   RunSteps(&fixture, 5, 5);
   auto daemon = MustStart();
   ASSERT_TRUE(engine_.WaitFor([&] { return engine_.StepCount() == 10; }));
+  daemon->Stop();
+  for (const auto& [key, step] : engine_.Steps()) {
+    EXPECT_EQ(step.communicators_size(), 1) << key.second;
+    EXPECT_GT(step.duration_ns(), 0u) << key.second;
+  }
+  EXPECT_EQ(daemon->counters().drops["daemon_restart"], 0u);
+}
+
+TEST_F(DaemonTest, DaemonThatBeginsInsideAStepSaysSo) {
+  SegmentFixture fixture(segments_);
+  RunSteps(&fixture, 0, 5);
+  fixture.thread(0)->tail.store(2);
+  auto daemon = MustStart();
+  ASSERT_TRUE(engine_.WaitFor([&] { return engine_.StepCount() == 4; }));
   EXPECT_TRUE(Eventually([&] { return daemon->counters().drops["daemon_restart"] == 1; }));
+}
+
+// Events go back to the process only when their step is on the spool, whether or not an engine is.
+TEST_F(DaemonTest, StepsAreReleasedWithoutAnEngineToo) {
+  engine_.Shutdown();
+  SegmentFixture fixture(segments_, {.ring_events = 1024});
+  auto daemon = MustStart();
+  RunSteps(&fixture, 0, 5);
+  EXPECT_TRUE(Eventually([&] { return fixture.thread(0)->tail.load() == 9; }));
+  EXPECT_EQ(daemon->counters().steps_spooled, 5u);
 }
 
 TEST_F(DaemonTest, SecondDaemonOnTheSameDirectoryIsRefusedInWords) {
@@ -263,6 +290,7 @@ TEST_F(DaemonTest, SecondDaemonOnTheSameDirectoryIsRefusedInWords) {
   auto second = Daemon::Start(options_);
   ASSERT_FALSE(second.ok());
   EXPECT_THAT(second.status().message(), ::testing::HasSubstr("another flared already serves"));
+  EXPECT_EQ(ReadSmallFile(segments_ + "/flared.lock"), std::string(kVersion) + "\n");
 }
 
 TEST_F(DaemonTest, UnusableSegmentIsCountedOnceAndLeftAlone) {

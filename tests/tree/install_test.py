@@ -23,6 +23,19 @@ class InstallTest(unittest.TestCase):
             self.assertTrue((self.prefix / name).is_file(), name)
         self.assertEqual(len(list(self.prefix.glob("lib*/**/libflare.so"))), 1)
 
+    def test_man_pages_are_there_when_they_can_be_made(self):
+        pages = {"man1/flare.1": "flare run", "man8/flared.8": "--segment-dir",
+                 "man8/flare-engine.8": "--listen"}
+        cache = (BUILD / "CMakeCache.txt").read_text()
+        if "HELP2MAN:FILEPATH=HELP2MAN-NOTFOUND" in cache:
+            self.assertEqual([], list(self.prefix.glob("share/man/**/*.?")))
+            self.skipTest("this build had no help2man")
+        for name, words in pages.items():
+            text = (self.prefix / "share/man" / name).read_text().replace("\\-", "-")
+            self.assertIn(words, text)
+            self.assertIn("FLARE", text)
+            self.assertNotIn(os.path.expanduser("~") + "/.local", text)
+
     def test_installed_run_finds_its_library_and_traces_the_job(self):
         library = next(self.prefix.glob("lib*/**/libflare.so"))
         environment = {k: v for k, v in os.environ.items() if not k.startswith("FLARE_")}

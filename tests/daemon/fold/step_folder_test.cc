@@ -222,11 +222,29 @@ TEST_F(StepFolderTest, CommunicatingProgramWithoutStepsGetsPseudoStepsAfterAMinu
   Poll(61'000, {});
   const auto steps = Poll(61'010, {});
   ASSERT_EQ(steps.size(), 1u);
-  EXPECT_EQ(steps[0].step(), kFirstPseudoStep);
+  EXPECT_EQ(steps[0].step(), kFirstPseudoStep + At(20) / kMs);
   EXPECT_EQ(steps[0].communicators(0).count(), 20u);
   // A real boundary ends that, and real numbers stay what they are.
   Poll(62'000, {Step(0, 61'900)});
   EXPECT_EQ(Poll(62'010, {})[0].step(), 0u);
+}
+
+TEST_F(StepFolderTest, PseudoStepsOfALaterDaemonHaveOtherNumbersAndLengthsOfTheirOwn) {
+  const auto pseudo_steps = [this](uint64_t from_ms) {
+    std::vector<v1::RankStep> found;
+    for (uint64_t t = from_ms; t < from_ms + 70'000; t += 500) {
+      for (auto& step : Poll(t, {Collective(t, t - 200, t - 100)})) found.push_back(step);
+    }
+    return found;
+  };
+  const auto first = pseudo_steps(1'000);
+  ASSERT_GT(first.size(), 3u);
+  EXPECT_EQ(first.back().start_unix_ns(),
+            first[first.size() - 2].start_unix_ns() + first[first.size() - 2].duration_ns());
+  folder_ = StepFolder(42);
+  const auto second = pseudo_steps(80'000);
+  ASSERT_GT(second.size(), 3u);
+  EXPECT_GT(second.front().step(), first.back().step());
 }
 
 TEST_F(StepFolderTest, LongCompilationBeforeTheFirstStepMakesNoPseudoStep) {

@@ -3,11 +3,13 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
 
 #include "tests/daemon/segment_fixture.h"
@@ -50,7 +52,7 @@ TEST_F(ProcessProbeTest, TextThatIsNoStatLineGivesNothing) {
 TEST_F(ProcessProbeTest, SleepInAReadNamesTheFileBehindTheDescriptor) {
   Put("77/stat", StatLine("python", 'S'));
   Put("77/task/77/stat", StatLine("python", 'D'));
-  Put("77/task/77/schedstat", "123456789 1 2\n");
+  Put("77/task/77/schedstat", "123456789 4567 2\n");
   Put("77/task/77/wchan", "pipe_read");
   Put("77/task/77/syscall", "0 0x5 0x7f00 0x10 0x0 0x0 0x0 0x7ffc 0x7f12\n");
   std::filesystem::create_directories(root_.path() + "/77/fd");
@@ -59,6 +61,7 @@ TEST_F(ProcessProbeTest, SleepInAReadNamesTheFileBehindTheDescriptor) {
   ASSERT_TRUE(snapshot.has_value());
   EXPECT_EQ(snapshot->main_thread_state, 'D');
   EXPECT_EQ(snapshot->main_thread_cpu_ns, 123456789u);
+  EXPECT_EQ(snapshot->main_thread_run_delay_ns, 4567u);
   EXPECT_EQ(snapshot->syscall, "read");
   EXPECT_EQ(snapshot->syscall_path, "/data/train.bin");
   EXPECT_EQ(snapshot->wait_channel, "pipe_read");
@@ -72,6 +75,19 @@ TEST_F(ProcessProbeTest, WhatMayNotBeReadStaysEmpty) {
   EXPECT_EQ(snapshot->syscall, "");
   EXPECT_EQ(snapshot->wait_channel, "");
   EXPECT_FALSE(probe_.Snapshot(78, 78).has_value());
+}
+
+TEST_F(ProcessProbeTest, KernelThatCountsNoSchedulingLeavesTheDelayUnknown) {
+  Put("77/stat", StatLine("python", 'R'));
+  Put("77/task/77/stat", StatLine("python", 'R'));
+  const uint64_t from_stat = ParseStat(StatLine("python", 'R'))->cpu_ns;
+  for (const char* text : {"0 0 0\n", "", "7\n", "x y z\n", "-1 -2 3\n"}) {
+    Put("77/task/77/schedstat", text);
+    const auto snapshot = probe_.Snapshot(77, 77);
+    ASSERT_TRUE(snapshot.has_value());
+    EXPECT_EQ(snapshot->main_thread_run_delay_ns, 0u) << text;
+    EXPECT_EQ(snapshot->main_thread_cpu_ns, from_stat) << text;
+  }
 }
 
 TEST_F(ProcessProbeTest, UnknownCallIsNamedByItsNumber) {
@@ -103,6 +119,39 @@ TEST(ProcessProbeLiveTest, OpenOfAFifoIsSeenWithItsPath) {
   ASSERT_TRUE(snapshot.has_value());
   EXPECT_TRUE(snapshot->syscall == "openat" || snapshot->syscall == "open") << snapshot->syscall;
   EXPECT_EQ(snapshot->syscall_path, fifo);
+}
+
+// Two busy children that may use one CPU only: each waits for the other about half of the time.
+TEST(ProcessProbeLiveTest, ThreadThatSharesItsCpuIsSeenToWaitForIt) {
+  cpu_set_t allowed, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+  int cpu = 0;
+  while (!CPU_ISSET(cpu, &allowed)) ++cpu;
+  CPU_ZERO(&one);
+  CPU_SET(cpu, &one);
+  pid_t children[2];
+  for (pid_t& child : children) {
+    child = fork();
+    if (child == 0) {
+      sched_setaffinity(0, sizeof(one), &one);
+      for (std::atomic<unsigned> spin{0};; ++spin) {
+      }
+    }
+  }
+  const ProcessProbe probe;
+  const bool counted = !ReadSmallFile("/proc/self/schedstat").empty();
+  const uint64_t give_up = MonotonicNs() + 20'000'000'000;
+  uint64_t delay_ns = 0;
+  while (counted && delay_ns < 100'000'000 && MonotonicNs() < give_up) {
+    const auto snapshot = probe.Snapshot(children[0], children[0]);
+    if (snapshot) delay_ns = snapshot->main_thread_run_delay_ns;
+  }
+  for (const pid_t child : children) {
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  }
+  if (!counted) GTEST_SKIP() << "the kernel has no /proc/PID/schedstat";
+  EXPECT_GE(delay_ns, 100'000'000u);
 }
 
 TEST(ProcessProbeLiveTest, OwnProcessHasCpuTimeAndAUser) {

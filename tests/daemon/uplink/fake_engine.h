@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "flare/v1/ingest.grpc.pb.h"
@@ -77,11 +78,17 @@ class FakeEngine : public v1::Ingest::Service {
   uint64_t streams_ended_ = 0;
   std::string order_;  // of this stream: h hello, b batch, s states
 
-  size_t StepCount() const {
-    size_t count = 0;
-    for (const auto& [sequence, batch] : batches_) count += static_cast<size_t>(batch.steps_size());
-    return count;
+  // The steps of all sources as a real engine keeps them: the first that comes of each number.
+  std::map<std::pair<uint64_t, uint64_t>, v1::RankStep> Steps() const {
+    std::map<std::pair<uint64_t, uint64_t>, v1::RankStep> steps;
+    for (const auto& [sequence, batch] : batches_) {
+      for (const v1::RankStep& step : batch.steps()) {
+        steps.try_emplace({step.source(), step.step()}, step);
+      }
+    }
+    return steps;
   }
+  size_t StepCount() const { return Steps().size(); }
 
  private:
   void Take(const v1::DaemonMessage& message,

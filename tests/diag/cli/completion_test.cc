@@ -18,6 +18,8 @@ class CompletionTest : public testing::Test {
     paint->add_option("--color", color_, "Which")->check(CLI::IsMember({"red", "blue"}));
     paint->add_option("SPEED", speed_, "fast or slow")->check(CLI::IsMember({"fast", "slow"}));
     paint->add_flag("-q,--quiet", quiet_, "Say nothing");
+    CLI::App* frame = root_.add_subcommand("frame", "Frame paintings");
+    frame->add_option("PATH", file_, "Which")->type_name("PATH");
   }
   CLI::App root_{"", "flare"};
   std::string file_, color_, speed_;
@@ -26,7 +28,7 @@ class CompletionTest : public testing::Test {
 
 TEST_F(CompletionTest, BashOffersCommandsOptionsAndChoices) {
   const std::string script = BashCompletion(root_);
-  EXPECT_THAT(script, HasSubstr("compgen -W 'paint --help --version'"));
+  EXPECT_THAT(script, HasSubstr("compgen -W 'paint frame --help --version'"));
   EXPECT_THAT(script, HasSubstr("paint) words='fast slow --help -h --file --color --quiet -q'"));
   EXPECT_THAT(script, HasSubstr("paint:--color) COMPREPLY=($(compgen -W 'red blue'"));
   EXPECT_THAT(script, HasSubstr("paint:--file) COMPREPLY=($(compgen -f"));
@@ -45,6 +47,8 @@ TEST_F(CompletionTest, FishOffersPathsOnlyWherePathsBelong) {
   EXPECT_THAT(script, HasSubstr("-l file -r -F -d 'Where'"));
   EXPECT_THAT(script, HasSubstr("-l color -x -a 'red blue' -d 'Which'"));
   EXPECT_THAT(script, HasSubstr("-a 'fast slow'"));
+  EXPECT_THAT(script, HasSubstr("from frame' -F\n"));
+  EXPECT_THAT(ZshCompletion(root_), HasSubstr("'*:path:_files'"));
 }
 
 }  // namespace

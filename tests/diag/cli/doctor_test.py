@@ -49,6 +49,25 @@ def test_disable_file_is_found(flare, tmp_path):
     assert str(tmp_path / "disable") in found["text"]
 
 
+def test_services_at_work_tell_their_version(flare, tmp_path):
+    folder, state = tmp_path / "segments", tmp_path / "s"
+    services = [subprocess.Popen([BUILD / "bin" / name, "--log-level", "off", "--state-dir", state, *more],
+                                 env=flare.env)
+                for name, more in (("flare-engine", ("--listen", "127.0.0.1:0")),
+                                   ("flared", ("--segment-dir", folder)))]
+    try:
+        wait_for(lambda: (state / "engine.addr").exists() and (folder / "flared.lock").exists(), "start")
+        document = flare.json("doctor", "--state-dir", state, env={"FLARE_DIR": str(folder)})
+        version = flare.json("version")["version"]
+        for name in ("engine", "daemon"):
+            assert check(document, name)["level"] == "ok", document
+            assert check(document, name)["text"].endswith(f", version {version}"), document
+    finally:
+        for service in services:
+            service.terminate()
+            assert service.wait(60) == 0
+
+
 @pytest.fixture
 def process(flare):
     """Starts a process that waits, with a changed environment; ends it after the test."""

@@ -98,6 +98,8 @@ def test_kill_on_hang_ends_command_and_ranks_and_keeps_the_finding(flare, hang):
     wait_for(lambda: all(gone(pid) for pid in job.pids.values()), "the end of the ranks")
     assert job.findings("resolved") == [STOPPED]
     assert job.findings("open") == []
+    text = flare("report").stdout.decode()
+    assert re.search(r"for [1-9]\d* s until the job ended", text), text
     assert flare("report", "--fail-on", "hang").returncode == 3
     assert flare("report", "--fail-on", "slow,error", "train").returncode == 0
 

@@ -183,10 +183,49 @@ TEST_F(FindingTrackerTest, SlowRankCostsItsShareOnly) {
   EXPECT_NEAR(finding().gpu_hours_lost, 1.0, 1e-9);
 }
 
+// Its onset moves on because few steps are kept; its patience does not.
+TEST_F(FindingTrackerTest, SlowRankOpensInTimeAlthoughItsOnsetMoves) {
+  for (double s = 10; s <= 65; s += 0.5) {
+    Verdict slow = Of("cpu_contention", {1}, false, s - 10, "fail_slow");
+    slow.open_after_unix_ns = slow.since_unix_ns + 60 * kSecond;
+    if (s == 30) slow.open_after_unix_ns = 0;  // a look with weaker numbers
+    See(s, {slow});
+    EXPECT_EQ(finding().state, s < 60 ? FindingState::kSuspected : FindingState::kOpen) << s;
+  }
+}
+
+TEST_F(FindingTrackerTest, SlownessThatComesAgainMustLastAgain) {
+  Verdict slow = Of("cpu_contention", {1}, false, 0, "fail_slow");
+  slow.open_after_unix_ns = kTestNow + 60 * kSecond;
+  See(3, {slow});
+  for (double s = 4; s < 55; s += 1) See(s, {});
+  slow.open_after_unix_ns = kTestNow + 110 * kSecond;
+  for (double s = 55; s < 109; s += 1) See(s, {slow});
+  ASSERT_EQ(count(), 1u);
+  EXPECT_EQ(finding().state, FindingState::kSuspected);
+}
+
+// Open since it waits for its CPU; that it computes longer was never proven.
+TEST_F(FindingTrackerTest, OpenSlownessDoesNotPassToACauseThatIsOnlySuspected) {
+  Verdict slow = Of("cpu_contention", {1}, false, 0, "fail_slow");
+  slow.open_after_unix_ns = kTestNow + 60 * kSecond;
+  See(3, {slow});
+  See(61, {slow});
+  Verdict other = Of("compute_slow", {1}, false, 0, "fail_slow");
+  other.open_after_unix_ns = 0;
+  See(62, {other});
+  EXPECT_EQ(finding().state, FindingState::kOpen);
+  EXPECT_EQ(finding().verdict.cause, "cpu_contention");
+  See(63, {Of("compute_slow", {1}, true, 0, "fail_slow")});
+  EXPECT_EQ(finding().verdict.cause, "compute_slow");
+}
+
 TEST_F(FindingTrackerTest, EndOfAJobResolvesWhatIsOpen) {
   See(2, {Of("process_stopped", {1}, true)});
+  EXPECT_FALSE(finding().until_job_end);
   EXPECT_TRUE(End(1));
   EXPECT_EQ(finding().state, FindingState::kResolved);
+  EXPECT_TRUE(finding().until_job_end);
 }
 
 TEST_F(FindingTrackerTest, JobThatEndsWellRefutesASuspicion) {

@@ -13,7 +13,8 @@ uint64_t Ns(double ms) { return static_cast<uint64_t>(std::max(ms, 0.0) * 1e6); 
 
 }  // namespace
 
-StepSimulator::StepSimulator(uint32_t ranks, uint32_t seed) : random_(seed), start_ms_(ranks, 0.0) {
+StepSimulator::StepSimulator(uint32_t ranks, uint32_t seed)
+    : random_(seed), start_ms_(ranks, 0.0), queued_ms_(ranks, 1.0) {
   job_.id = "simulated";
   job_.world_size = ranks;
   for (uint32_t r = 0; r < ranks; ++r) {
@@ -40,7 +41,8 @@ void StepSimulator::Step(const Plan& plan) {
   std::vector<double> end(buckets, 0), computed(ranks);
   for (uint32_t r = 0; r < ranks; ++r) {
     work[r] = plan(r, steps_, now_s());
-    const double wall = work[r].compute_ms + work[r].wait_ms;
+    const double wall = work[r].compute_ms + work[r].wait_ms + work[r].queue_ms;
+    queued_ms_[r] += work[r].queue_ms;
     const double begin = start_ms_[r] + work[r].data_ms;
     computed[r] = begin + wall;
     for (uint32_t b = 0; b < buckets; ++b) {
@@ -78,8 +80,18 @@ void StepSimulator::Step(const Plan& plan) {
   ++steps_;
   for (auto& [rank, record] : job_.ranks) {
     record.state.steps = steps_;
-    record.state.at_unix_ns = now_unix_ns();
     record.state.last_progress_unix_ns = now_unix_ns();
+  }
+  if (now_ms_ >= next_look_ms_) Look();
+}
+
+void StepSimulator::Look() {
+  next_look_ms_ = now_ms_ + look_ms;
+  for (auto& [rank, record] : job_.ranks) {
+    record.previous_at_unix_ns = record.state.at_unix_ns;
+    record.previous_run_delay_ns = record.state.process.run_delay_ns;
+    record.state.at_unix_ns = now_unix_ns();
+    record.state.process.run_delay_ns = counts_queue ? Ns(queued_ms_[rank.value]) : 0;
   }
 }
 

@@ -15,8 +15,9 @@ namespace flare::diag {
 
 struct SimulatedStep {
   double compute_ms = 100;  // CPU work
-  double wait_ms = 0;       // without the CPU: contention, sleep
+  double wait_ms = 0;       // asleep
   double data_ms = 0;
+  double queue_ms = 0;  // ready to run, but others have the CPU
 };
 
 class StepSimulator {
@@ -37,13 +38,19 @@ class StepSimulator {
   double transfer_ms = 1;
   double cpu_noise = 0.01;
   uint32_t buckets = 4;
+  bool counts_queue = true;  // the kernel tells how long a thread was ready and had no CPU
+  double look_ms = 5000;     // between two looks of the daemon at the processes
 
  private:
+  void Look();
+
   std::mt19937 random_;
   Job job_;
   double now_ms_ = 0;
   uint64_t steps_ = 0;
   std::vector<double> start_ms_;
+  std::vector<double> queued_ms_;  // so far
+  double next_look_ms_ = 0;
 };
 
 }  // namespace flare::diag

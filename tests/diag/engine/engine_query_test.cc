@@ -44,6 +44,18 @@ TEST_F(EngineQueryTest, ReportShowsJobAndRanks) {
   EXPECT_EQ(report.ranks(1).state(), "running");
 }
 
+TEST_F(EngineQueryTest, VersionsAreThoseOfTheEngineAndOfConnectedDaemons) {
+  TestQuery query(address());
+  EXPECT_EQ(query.ListVersions().engine_version(), FLARE_VERSION);
+  EXPECT_EQ(query.ListVersions().daemons_size(), 0);
+  TestDaemon daemon(address(), "d");
+  SendJob(&daemon, "job", 10);
+  const v1::ListVersionsResponse versions = query.ListVersions();
+  ASSERT_EQ(versions.daemons_size(), 1);
+  EXPECT_EQ(versions.daemons(0).node(), "node-d");
+  EXPECT_EQ(versions.daemons(0).version(), "version of d");
+}
+
 TEST_F(EngineQueryTest, JobIsFoundByIdentityByNameAndAsTheNewest) {
   TestDaemon daemon(address(), "d");
   SendJob(&daemon, "first", 10);

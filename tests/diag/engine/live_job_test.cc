@@ -83,6 +83,7 @@ TEST_F(LiveJobTest, StepsAreKeptInOrderOnceAndBounded) {
 TEST_F(LiveJobTest, NewestStateStaysAndCpuTimeBeforeIsKept) {
   RankState first = MakeState(kStart + 1);
   first.process.main_thread_cpu_ns = 100;
+  first.process.run_delay_ns = 40;
   first.communicators.emplace_back().recent.emplace_back();
   State(0, first);
   RankState second = MakeState(kStart + 3);
@@ -93,6 +94,7 @@ TEST_F(LiveJobTest, NewestStateStaysAndCpuTimeBeforeIsKept) {
   EXPECT_EQ(rank(0).state.process.life, Life::kRunning);
   EXPECT_EQ(rank(0).previous_at_unix_ns, kStart + 1);
   EXPECT_EQ(rank(0).previous_main_thread_cpu_ns, 100u);
+  EXPECT_EQ(rank(0).previous_run_delay_ns, 40u);
   EXPECT_TRUE(rank(0).state.communicators.at(0).recent.empty());
 }
 

@@ -89,6 +89,8 @@ TEST(MessageCheckTest, StepThatCannotBeIsRejected) {
   v1::RankStep good;
   good.set_start_unix_ns(kNow);
   EXPECT_TRUE(CheckStep(&good, kNow).ok());
+  good.set_step(kFirstPseudoStep + kNow / 1'000'000);
+  EXPECT_TRUE(CheckStep(&good, kNow).ok());
 }
 
 TEST(MessageCheckTest, StateThatCannotBeIsRejected) {

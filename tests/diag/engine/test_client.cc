@@ -34,6 +34,7 @@ TestDaemon::TestDaemon(const std::string& address, const std::string& id, uint32
   v1::DaemonMessage message;
   message.mutable_hello()->set_daemon_id(id);
   message.mutable_hello()->set_node("node-" + id);
+  message.mutable_hello()->set_version("version of " + id);
   message.mutable_hello()->set_protocol(protocol);
   Send(message);
 }
@@ -126,6 +127,14 @@ v1::ListJobsResponse TestQuery::ListJobs() {
   SetDeadline(&context);
   v1::ListJobsResponse response;
   (void)stub_->ListJobs(&context, {}, &response);
+  return response;
+}
+
+v1::ListVersionsResponse TestQuery::ListVersions() {
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1::ListVersionsResponse response;
+  (void)stub_->ListVersions(&context, {}, &response);
   return response;
 }
 

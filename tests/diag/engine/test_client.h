@@ -59,6 +59,7 @@ class TestQuery {
   explicit TestQuery(const std::string& address);
   grpc::Status GetReport(const std::string& job, v1::Report* report);
   v1::ListJobsResponse ListJobs();
+  v1::ListVersionsResponse ListVersions();
   grpc::Status EndJob(const std::string& job, int32_t exit_status, v1::Report* report);
   grpc::Status SwitchJob(const std::string& job, bool enabled, uint32_t* daemons);
   // Follows the job until `done` says so; false when the stream ends before.

@@ -37,5 +37,19 @@ TEST(StatisticsTest, BinomialTailMatchesKnownValues) {
   }
 }
 
+// Five of ten are marked and five drawn: C(10, 5) = 252 draws, C(5, k) C(5, 5 - k) with k hits.
+TEST(StatisticsTest, HypergeometricTailMatchesKnownValues) {
+  struct Case {
+    uint32_t all, marked, drawn, hits;
+    double tail;
+  };
+  for (const Case& c : {Case{10, 5, 5, 5, 1.0 / 252}, Case{10, 5, 5, 4, 26.0 / 252},
+                        Case{10, 5, 5, 0, 1}, Case{10, 5, 5, 6, 0}, Case{10, 9, 5, 4, 1},
+                        Case{4, 2, 1, 1, 0.5}, Case{0, 0, 0, 0, 1}, Case{5, 7, 1, 1, 0}}) {
+    EXPECT_NEAR(HypergeometricTail(c.all, c.marked, c.drawn, c.hits), c.tail, 1e-12)
+        << c.marked << " " << c.hits;
+  }
+}
+
 }  // namespace
 }  // namespace flare::diag

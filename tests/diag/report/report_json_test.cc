@@ -23,7 +23,7 @@ std::vector<std::string> Keys(const Json& object) {
 // The names are a contract with scripts: this list changes only by additions.
 TEST(ReportJsonTest, KeysAndTheirOrderAreTheContract) {
   const Json json = ReportJson(SampleReport());
-  EXPECT_THAT(Keys(json), ElementsAre("schema", "job", "findings", "ranks"));
+  EXPECT_THAT(Keys(json), ElementsAre("schema", "job", "findings", "ranks", "profiles", "notes"));
   EXPECT_THAT(Keys(json["findings"][0]),
               ElementsAre("id", "class", "cause", "team", "ranks", "nodes", "links", "confidence",
                           "severity", "state", "first_seen", "last_seen", "gpu_hours_lost",
@@ -33,10 +33,26 @@ TEST(ReportJsonTest, KeysAndTheirOrderAreTheContract) {
   EXPECT_THAT(Keys(json["job"]),
               ElementsAre("id", "name", "attempt", "world_size", "ranks_seen", "ranks_alive",
                           "state", "first_seen", "last_seen", "steps", "step_seconds_median",
-                          "open_findings", "nodes", "framework", "exit_status"));
+                          "open_findings", "nodes", "framework", "exit_status", "imported"));
   EXPECT_THAT(Keys(json["ranks"][0]),
               ElementsAre("rank", "node", "pid", "state", "steps", "step_seconds_median", "doing",
                           "exit_code", "exception", "parts"));
+  EXPECT_THAT(Keys(json["profiles"][0]),
+              ElementsAre("rank", "steps", "step_seconds_mean", "devices", "streams", "kernels",
+                          "communication_kernels", "memory_operations", "observed_seconds",
+                          "busy_share", "idle_share", "compute_share", "communication_share",
+                          "memory_share", "exposed_communication_share", "between_steps_share",
+                          "overlap_share", "issue_latency", "classes"));
+}
+
+TEST(ReportJsonTest, ProfilesAreShares) {
+  const Json profile = ReportJson(SampleReport())["profiles"][0];
+  EXPECT_EQ(profile["busy_share"], 0.75);
+  EXPECT_EQ(profile["overlap_share"], 0.5);
+  EXPECT_DOUBLE_EQ(profile["step_seconds_mean"], 0.02);
+  EXPECT_TRUE(profile["issue_latency"]["communication"]["median_seconds"].is_null());
+  EXPECT_EQ(profile["issue_latency"]["compute"]["count"], 3);
+  EXPECT_EQ(profile["classes"][0]["class"], "gemm");
 }
 
 TEST(ReportJsonTest, ValuesAreCarriedOver) {

@@ -93,6 +93,44 @@ TEST(ReportTextTest, LargeJobShowsCulpritsAndSaysWhatIsHidden) {
   EXPECT_THAT(text, HasSubstr("984 more ranks"));
 }
 
+TEST(ReportTextTest, ProfilesAreATable) {
+  const std::string text = RenderReport(SampleReport(), {.columns = 100});
+  EXPECT_THAT(text,
+              HasSubstr("rank  steps  per step  GPU busy  compute  communic.  overlap  idle"));
+  EXPECT_THAT(text,
+              HasSubstr("0     5      20 ms     75.0 %    60.0 %   30.0 %     50.0 %   25.0 %"));
+}
+
+TEST(ReportTextTest, OfManyProfilesThoseFurthestFromTheMiddleAreShown) {
+  v1::Report report = SampleReport();
+  report.clear_findings();
+  report.clear_profiles();
+  for (uint32_t rank = 0; rank < 100; ++rank) AddSampleProfile(rank, &report);
+  report.mutable_profiles(77)->mutable_device()->set_busy_ns(1'000'000);
+  const std::string text = RenderReport(report, {.columns = 100});
+  EXPECT_THAT(text, HasSubstr("\n77    5"));
+  EXPECT_THAT(text, HasSubstr("and 84 more ranks nearer to the middle"));
+}
+
+TEST(ReportTextTest, NotesAreShownAndCannotSteerTheTerminal) {
+  v1::Report report = SampleReport();
+  for (int i = 0; i < 30; ++i) report.add_notes("note \x1b[2J");
+  const std::string text = RenderReport(report, {});
+  EXPECT_THAT(text, HasSubstr("  - a file of no known kind left out: README\n"));
+  EXPECT_THAT(text, HasSubstr("note \\x1b[2J"));
+  EXPECT_THAT(text, HasSubstr("and 19 more notes"));
+}
+
+TEST(ReportTextTest, ImportedJobHasRanksButNoneAlive) {
+  v1::Report report = SampleReport();
+  report.mutable_job()->set_state("imported");
+  report.mutable_job()->set_world_size(16);
+  EXPECT_THAT(RenderReport(report, {}), HasSubstr("imported, files of 4 of 16 ranks on 1 node"));
+  report.mutable_job()->set_world_size(4);
+  report.mutable_job()->set_steps(0);
+  EXPECT_THAT(RenderReport(report, {}), HasSubstr("imported, 4 ranks on 1 node, 0.42 s per step"));
+}
+
 TEST(ReportTextTest, HealthyJobEndsInOneLine) {
   v1::Report report = SampleReport();
   report.clear_findings();
@@ -112,6 +150,22 @@ TEST(ReportTextTest, ResolvedFindingsAreInTheSummary) {
   v1::Report report = SampleReport();
   report.mutable_findings(0)->set_state("resolved");
   EXPECT_THAT(RenderSummary(report, {}), HasSubstr("RESOLVED  hang/process_stopped"));
+}
+
+// Ended by --kill-on-hang in the moment it opened: what counts is when the trouble began.
+TEST(ReportTextTest, DurationRunsFromTheBeginOfTheTroubleToTheEndOfTheJob) {
+  v1::Report report = SampleReport();
+  v1::Finding* f = report.mutable_findings(0);
+  f->set_state("resolved");
+  f->set_last_seen_unix_ns(f->first_seen_unix_ns());
+  EXPECT_THAT(RenderReport(report, {}), HasSubstr("seen once"));
+  f->set_until_job_end(true);
+  EXPECT_THAT(RenderReport(report, {}), HasSubstr("14:00:02 UTC, as the job ended"));
+  f->set_since_unix_ns(f->first_seen_unix_ns() - 3'000'000'000);
+  EXPECT_THAT(RenderReport(report, {}),
+              HasSubstr("13:59:59 UTC, for 3 s until the job ended; 0.0133 GPU-hours"));
+  f->set_until_job_end(false);
+  EXPECT_THAT(RenderReport(report, {}), HasSubstr("13:59:59 UTC, lasted 3 s"));
 }
 
 TEST(ReportTextTest, AbsentRanksAreNotCalledHealthy) {

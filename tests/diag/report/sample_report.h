@@ -36,6 +36,30 @@ inline v1::Finding SampleFinding() {
   return f;
 }
 
+// Five steps of 20 ms; 75 ms of 100 ms busy, half of the communication hidden.
+inline void AddSampleProfile(uint32_t rank, v1::Report* report) {
+  v1::RankProfile* profile = report->add_profiles();
+  profile->set_rank(rank);
+  profile->set_steps(5);
+  profile->set_steps_ns(100'000'000);
+  v1::DeviceStep* device = profile->mutable_device();
+  device->set_kernels(1000);
+  device->set_communication_kernels(40);
+  device->set_span_ns(90'000'000);
+  device->set_inter_step_ns(10'000'000);
+  device->set_busy_ns(75'000'000);
+  device->set_compute_ns(60'000'000);
+  device->set_communication_ns(30'000'000);
+  device->set_overlap_ns(15'000'000);
+  device->mutable_compute_issue_latency()->add_index_delta(500);  // 22 us
+  device->mutable_compute_issue_latency()->add_count(3);
+  v1::KernelTotals* gemm = device->add_classes();
+  gemm->set_kernel_class(v1::KERNEL_CLASS_GEMM);
+  gemm->set_count(960);
+  gemm->set_total_ns(60'000'000);
+  device->add_devices("NVIDIA A100-SXM4-80GB");
+}
+
 inline v1::Report SampleReport() {
   v1::Report report;
   v1::JobSummary* job = report.mutable_job();
@@ -66,7 +90,9 @@ inline v1::Report SampleReport() {
     v1::PartStatus* part = r->add_parts();
     part->set_part("gloo");
     part->set_state("active");
+    AddSampleProfile(rank, &report);
   }
+  report.add_notes("a file of no known kind left out: README");
   return report;
 }
 

@@ -30,7 +30,7 @@ inline StoredJob MakeJob(int64_t key, const std::string& identity, uint32_t atte
 }
 
 inline StoredRank MakeRank(int64_t key, uint32_t rank, uint64_t source, uint32_t attempt = 0) {
-  StoredRank out{JobKey(key), attempt, {}, {}};
+  StoredRank out{JobKey(key), attempt, {}, {}, {}};
   out.hello.set_source(source);
   out.hello.set_rank(rank);
   out.hello.set_node("node-a");
@@ -59,6 +59,7 @@ inline Finding MakeFinding(const std::string& identity, const std::string& id) {
   f.first_seen_unix_ns = 11;
   f.last_seen_unix_ns = 12;
   f.gpu_hours_lost = 0.25;
+  f.until_job_end = true;
   f.verdict.finding_class = "hang";
   f.verdict.cause = "process_stopped";
   f.verdict.team = "operations";

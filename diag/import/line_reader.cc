@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diag/import/line_reader.h"
+
+#include <algorithm>
+
+namespace flare::import {
+
+bool LineReader::More() {
+  if (ended_) return false;
+  const Result<std::string_view> chunk = input_->Next();
+  if (!chunk.ok()) status_ = chunk.status();
+  ended_ = !chunk.ok() || chunk->empty();
+  if (!ended_) chunk_ = *chunk;
+  return !ended_;
+}
+
+std::optional<std::string_view> LineReader::Next() {
+  line_.clear();
+  bool any = false, spans = false;
+  size_t length = 0;  // of the whole line, with what is cut
+  for (;;) {
+    if (chunk_.empty() && !More()) break;
+    any = true;
+    const size_t end = chunk_.find('\n');
+    const std::string_view piece = chunk_.substr(0, end);
+    length += piece.size();
+    chunk_.remove_prefix(end == std::string_view::npos ? chunk_.size() : end + 1);
+    const bool whole = end != std::string_view::npos && !spans && piece.size() <= kLongestLine;
+    if (whole) {
+      ++number_;
+      return piece.ends_with('\r') ? piece.substr(0, piece.size() - 1) : piece;
+    }
+    spans = true;
+    line_.append(piece.substr(0, kLongestLine - std::min(kLongestLine, line_.size())));
+    if (end != std::string_view::npos) break;
+  }
+  if (!any) return std::nullopt;
+  ++number_;
+  if (length > kLongestLine) ++cut_;
+  if (line_.ends_with('\r')) line_.pop_back();
+  return line_;
+}
+
+void LineReader::AddNotes(Fragment* fragment) const {
+  if (cut_ > 0) {
+    fragment->notes.push_back(std::to_string(cut_) + " lines longer than " +
+                              std::to_string(kLongestLine >> 10) + " KiB were cut");
+  }
+  if (!status_.ok()) {
+    fragment->notes.push_back("only the part before this was used: " + status_.message());
+  }
+}
+
+}  // namespace flare::import
