@@ -34,6 +34,7 @@ MAY_INCLUDE = {
     "diag/store": ["libflare/core", "diag/model", "flare/v1"],
     "diag/engine": ["libflare/core", "diag/model", "diag/metrics", "diag/detect", "diag/report",
                     "diag/store", "flare/v1"],
+    "diag/bindings": ["libflare/core", "diag"],
     "diag/cli": ["libflare/core", "diag", "daemon", "flare/v1"],
 }
 
@@ -48,7 +49,7 @@ OUTSIDE = {
     r"simdjson\.h|zlib\.h|zstd\.h|lzma\.h": ["diag/import"],
     r"CLI/": ["daemon/main.cc", "diag/engine/main.cc", "diag/cli"],
     r"cuda|cupti|nccl|cublas": ["libflare/hooks", "libflare/timing"],
-    r"pybind11/": ["libflare/bindings"],
+    r"pybind11/": ["diag/bindings"],
 }
 
 PURE = ["diag/metrics", "diag/detect"]
