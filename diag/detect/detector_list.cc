@@ -9,6 +9,8 @@
 #include "diag/detect/recording_hints.h"
 #include "diag/detect/stage_imbalance.h"
 #include "diag/detect/hardware_signals.h"
+#include "diag/detect/slow_ranks.h"
+#include "diag/detect/slow_shift.h"
 #include "diag/detect/stacks.h"
 #include "diag/detect/library_signals.h"
 
@@ -24,6 +26,8 @@ constexpr std::array kDetectors = {
     Detector{"recording", [](const Job& job, uint64_t now) { return DetectInRecording(job, now); }},
     Detector{"stage_imbalance",
              [](const Job& job, uint64_t now) { return DetectStageImbalance(job, now); }},
+    Detector{"slow_ranks", [](const Job& job, uint64_t now) { return DetectSlowRanks(job, now); }},
+    Detector{"slow_shift", [](const Job& job, uint64_t now) { return DetectSlowShift(job, now); }},
     Detector{"stacks", [](const Job& job, uint64_t now) { return DetectStacks(job, now); }},
     Detector{"signals", [](const Job& job, uint64_t now) { return DetectSignals(job, now); }},
 };

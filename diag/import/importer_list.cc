@@ -29,6 +29,7 @@ const std::vector<Importer>& Table() {
       {"dcgmi-json", "dcgmi diag or health as JSON", RecogniseDcgmJson, ReadDcgmJson},
       {"prometheus", "metrics of dcgm-exporter, nvidia_gpu_exporter or xpu_timer",
        RecognisePrometheus, ReadPrometheus},
+      {"nsight", "Nsight Systems export (SQLite)", RecogniseNsight, ReadNsight},
       {"flight-recorder", "PyTorch Flight Recorder dump", RecogniseFlightRecorder,
        ReadFlightRecorder},
       {"kineto", "PyTorch profiler trace (Kineto)", RecogniseKineto, ReadKineto},
@@ -37,9 +38,13 @@ const std::vector<Importer>& Table() {
       {"flare-trace", "Chrome trace written by flare trace", RecogniseFlareTrace, ReadFlareTrace},
       {"perfetto", "Perfetto trace written by flare trace", RecognisePerfettoTrace,
        ReadPerfettoTrace},
+      {"nsight", "Nsight Systems export (SQLite)", RecogniseNsight, ReadNsight},
+      {"flight-recorder", "PyTorch Flight Recorder dump", RecogniseFlightRecorder,
+       ReadFlightRecorder},
       {"nccl-ras", "answer of NCCL's RAS subsystem, text or JSON", RecogniseNcclRas, ReadNcclRas},
       {"nccl-inspector", "NCCL Inspector", RecogniseNcclInspector, ReadNcclInspector},
-      {"job-output", "output of a job with messages of NCCL, PyTorch or torchrun",
+      {"step-table", "table of step times (CSV or JSON lines)", RecogniseStepTable, ReadStepTable},
+      {"job-output", "output of a job: training steps, messages of NCCL, PyTorch or torchrun",
        RecogniseJobOutput, ReadJobOutput},
   };
   return table;

@@ -46,6 +46,10 @@ int RecogniseNcclRas(std::string_view head);
 Status ReadNcclRas(Input* input, Fragment* fragment);
 int RecogniseNcclInspector(std::string_view head);
 Status ReadNcclInspector(Input* input, Fragment* fragment);
+int RecogniseNsight(std::string_view head);
+Status ReadNsight(Input* input, Fragment* fragment);
+int RecogniseStepTable(std::string_view head);
+Status ReadStepTable(Input* input, Fragment* fragment);
 int RecogniseJobOutput(std::string_view head);
 Status ReadJobOutput(Input* input, Fragment* fragment);
 

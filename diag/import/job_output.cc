@@ -7,6 +7,7 @@
 #include "diag/import/importers.h"
 #include "diag/import/line_reader.h"
 #include "diag/import/stack_dump.h"
+#include "diag/import/step_dialect.h"
 #include "diag/import/text_scan.h"
 
 namespace flare::import {
@@ -34,6 +35,12 @@ int RecogniseJobOutput(std::string_view head) {
   for (const std::string_view mark : kMarks) {
     if (Has(head, mark)) return 40;
   }
+  bool steps = false;
+  ForEachLine(head, 1000, [&](std::string_view line) {
+    steps = LooksLikeStep(line);
+    return !steps;
+  });
+  if (steps) return 40;
   const auto odd = std::count_if(head.begin(), head.end(), [](unsigned char c) {
     return c < 0x20 && c != '\n' && c != '\r' && c != '\t' && c != '\x1b';
   });
@@ -44,9 +51,10 @@ int RecogniseJobOutput(std::string_view head) {
 }
 
 Status ReadJobOutput(Input* input, Fragment* fragment) {
-  const std::array readers = {MakeNcclReader(), MakeWatchdogReader(), MakeExceptionReader(),
-                              MakeElasticReader(), MakeNcclTestsReader()};
-  LineReader lines(input);
+  const std::array readers = {MakeNcclReader(),    MakeWatchdogReader(),  MakeExceptionReader(),
+                              MakeElasticReader(), MakeNcclTestsReader(), MakeStepReader()};
+  // A progress bar draws itself anew after each carriage return.
+  LineReader lines(input, LineReader::Ends::kCarriageReturnToo);
   const std::string path = input->name();
   const std::string_view file = std::string_view(path).substr(path.rfind('/') + 1);
   std::string plain;
@@ -74,11 +82,11 @@ Status ReadJobOutput(Input* input, Fragment* fragment) {
     if (reader->found()) reader->End(fragment);
   }
   if (found) return Status::Ok();
-  return lines.status().ok()
-             ? Status::Error(
-                   "text in which no message of NCCL, PyTorch or torchrun was found; --as "
-                   "names another kind")
-             : lines.status();
+  return lines.status().ok() ? Status::Error(
+                                   "text in which no training step and no message of NCCL, PyTorch "
+                                   "or torchrun was found; --as "
+                                   "names another kind")
+                             : lines.status();
 }
 
 }  // namespace flare::import

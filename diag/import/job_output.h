@@ -40,6 +40,8 @@ std::unique_ptr<OutputReader> MakeWatchdogReader();
 std::unique_ptr<OutputReader> MakeExceptionReader();
 // What torchrun sums up when a worker has failed.
 std::unique_ptr<OutputReader> MakeElasticReader();
+// Training steps as frameworks print them: step_dialect.h.
+std::unique_ptr<OutputReader> MakeStepReader();
 // Tables of nccl-tests (all_reduce_perf and the like).
 std::unique_ptr<OutputReader> MakeNcclTestsReader();
 

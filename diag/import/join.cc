@@ -192,6 +192,7 @@ JoinedJob Join(Group group) {
   std::map<Rank, Building> ranks = BuildRanks(&files, &joined.notes);
   KeepNewest(&ranks, &joined.notes);
   diag::Job& job = joined.job;
+  job.recorded = true;
   for (auto& [number, building] : ranks) {
     building.rank.record.rank = number;
     job.world_size = std::max({job.world_size, building.rank.world_size, number.value + 1});

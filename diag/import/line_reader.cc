@@ -14,28 +14,32 @@ bool LineReader::More() {
   return !ended_;
 }
 
+size_t LineReader::EndInChunk() const {
+  const size_t newline = chunk_.find('\n');
+  if (ends_ == Ends::kNewline) return newline;
+  return std::min(newline, chunk_.substr(0, newline).find('\r'));
+}
+
 std::optional<std::string_view> LineReader::Next() {
   line_.clear();
+  if (newline_) ++number_;
   bool any = false, spans = false;
   size_t length = 0;  // of the whole line, with what is cut
   for (;;) {
     if (chunk_.empty() && !More()) break;
     any = true;
-    const size_t end = chunk_.find('\n');
+    const size_t end = EndInChunk();
     const std::string_view piece = chunk_.substr(0, end);
     length += piece.size();
+    newline_ = end != std::string_view::npos && chunk_[end] == '\n';
     chunk_.remove_prefix(end == std::string_view::npos ? chunk_.size() : end + 1);
     const bool whole = end != std::string_view::npos && !spans && piece.size() <= kLongestLine;
-    if (whole) {
-      ++number_;
-      return piece.ends_with('\r') ? piece.substr(0, piece.size() - 1) : piece;
-    }
+    if (whole) return piece.ends_with('\r') ? piece.substr(0, piece.size() - 1) : piece;
     spans = true;
     line_.append(piece.substr(0, kLongestLine - std::min(kLongestLine, line_.size())));
     if (end != std::string_view::npos) break;
   }
   if (!any) return std::nullopt;
-  ++number_;
   if (length > kLongestLine) ++cut_;
   if (line_.ends_with('\r')) line_.pop_back();
   return line_;

@@ -13,19 +13,21 @@
 
 // The lines of a text file, one after the other, in memory bounded by the longest line.
 //
-// A line ends with "\n" or "\r\n"; the last one may lack its end. Lines beyond kLongestLine are cut
-// there. What made reading stop early is no error here: the lines before it are good.
+// A line ends with "\n" or "\r\n", or at each "\r" if wanted; the last one may lack its end. Lines
+// beyond kLongestLine are cut there. What made reading stop early is no error here: the lines
+// before it are good.
 namespace flare::import {
 
 class LineReader {
  public:
   static constexpr size_t kLongestLine = 64 << 10;
 
-  explicit LineReader(Input* input) : input_(input) {}
+  enum class Ends { kNewline, kCarriageReturnToo };
+  explicit LineReader(Input* input, Ends ends = Ends::kNewline) : input_(input), ends_(ends) {}
 
   // Without its end; nullopt at the end. Valid until the next call.
   std::optional<std::string_view> Next();
-  uint64_t number() const { return number_; }  // of the line last given, from 1
+  uint64_t number() const { return number_; }  // of the line last given, from 1, as "\n" counts
   // Why reading stopped before the end of the file, if it did.
   const Status& status() const { return status_; }
   // Says in the notes what was cut: lines, or the file itself.
@@ -33,11 +35,14 @@ class LineReader {
 
  private:
   bool More();
+  size_t EndInChunk() const;
 
   Input* input_;
+  const Ends ends_;
   std::string_view chunk_;
   std::string line_;  // the beginning of a line that goes on in the next chunk
   uint64_t number_ = 0;
+  bool newline_ = true;  // the line before ended with "\n"
   uint64_t cut_ = 0;
   bool ended_ = false;
   Status status_;

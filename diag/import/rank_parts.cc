@@ -216,7 +216,8 @@ void MergeRank(RankFragment more, const std::string& more_kind, RankFragment* ra
     return;
   }
   for (const auto field : {&diag::RankRecord::node, &diag::RankRecord::framework,
-                           &diag::RankRecord::python, &diag::RankRecord::library_version}) {
+                           &diag::RankRecord::python, &diag::RankRecord::library_version,
+                           &diag::RankRecord::work_unit}) {
     TakeIfEmpty(std::move(from.*field), &(record.*field));
   }
   if (record.pid == 0) record.pid = from.pid;

@@ -58,6 +58,9 @@ struct RankStep {
   uint64_t cpu_ns = 0;
   std::vector<PhaseTime> phases;
   std::vector<CommunicatorStep> communicators;
+  // How much there was to do, as the program tells it, in RankRecord::work_unit. Equal work in longer
+  // time is slower; more work is not.
+  double work = 0;
   uint32_t events = 0;
   std::vector<DropCount> drops;
   std::optional<DeviceStep> device;  // absent: no device was seen, or not timed
@@ -164,6 +167,7 @@ struct RankRecord {
   std::string framework;
   std::string python;
   std::string library_version;
+  std::string work_unit;  // of RankStep::work: "FLOP" (of one device), "tokens" or "samples"
   std::vector<PartStatus> parts;
   RankState state;
   // The main thread's CPU time and run-queue delay at the look before: tells a busy loop from a
@@ -197,6 +201,7 @@ struct Job {
   uint64_t last_heard_unix_ns = 0;  // any message about any of its ranks
   bool ended = false;               // the command ended, or every rank exited
   int32_t exit_status = -1;         // of the command, -1 unknown
+  bool recorded = false;            // read from files: all that was, and nothing comes after
   std::map<Rank, RankRecord> ranks; // of the current attempt
   std::vector<HostSignal> signals;  // in order of time where it is told
 };
