@@ -11,8 +11,10 @@
 // Times of many files on one clock, and the one moment at which detectors look.
 namespace flare::import {
 
-// Members of a collective end it together: within this, ranks were in the same collectives.
-inline constexpr uint64_t kPairsNs = 5'000'000;
+// Members of a collective end it together: within this, ranks were in the same collectives. On
+// devices the ends lie some tens of microseconds apart. A wider limit would take the calls of two
+// groups that run in step, or calls that are one off, for the same.
+inline constexpr uint64_t kPairsNs = 1'000'000;
 
 // Where times without an origin end. Far enough from zero, which means "not told".
 inline constexpr uint64_t kNowhereNs = 1'000'000'000'000'000'000;

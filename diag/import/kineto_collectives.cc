@@ -263,6 +263,20 @@ void KinetoCollectives::FindCalls() {
   }
 }
 
+// Calls without sequence numbers are counted from the beginning of the trace, which need not be the
+// same call on all ranks. So what was called becomes part of the communicator's identity.
+void KinetoCollectives::HashUnnumbered() {
+  for (const Kernel& kernel : kernels_) {
+    if (kernel.call == kNone || calls_[kernel.call].group == kNone) continue;
+    const Call& call = calls_[kernel.call];
+    if (call.sequence != kNoSequence) continue;
+    Group& group = groups_[call.group];
+    const std::string what = std::to_string(static_cast<int>(OperationOf(kernel))) + '|' +
+                             std::to_string(call.bytes) + '|';
+    group.unnumbered = Hash(what, group.unnumbered == 0 ? Hash("") : group.unnumbered);
+  }
+}
+
 void KinetoCollectives::NameGroups(ProfileBuilder* builder, std::vector<std::string>* notes) {
   uint32_t of_world = 0;
   size_t unknown = 0;
@@ -286,6 +300,9 @@ void KinetoCollectives::NameGroups(ProfileBuilder* builder, std::vector<std::str
       const auto key = std::find_if(group_ids_.begin(), group_ids_.end(),
                                     [&](const auto& entry) { return entry.second == i; });
       group.id = CommId(Hash(key->first));
+      if (group.unnumbered != 0) {
+        group.id = CommId(Hash(std::to_string(group.unnumbered), group.id.value));
+      }
       const auto at = std::find(group.members.begin(), group.members.end(), group_rank);
       if (at != group.members.end()) {
         group_rank = static_cast<uint32_t>(at - group.members.begin());
@@ -350,9 +367,10 @@ void KinetoCollectives::Finish(ProfileBuilder* builder, std::vector<std::string>
   const std::vector<int64_t> launches = builder->CommunicationLaunches(kernels_.size());
   for (size_t i = 0; i < kernels_.size(); ++i) kernels_[i].launched_ns = launches[i];
   FindCalls();
-  NameGroups(builder, notes);
   std::sort(kernels_.begin(), kernels_.end(),
             [](const Kernel& a, const Kernel& b) { return a.begin_ns < b.begin_ns; });
+  HashUnnumbered();
+  NameGroups(builder, notes);
   bool numbered = false;
   for (const Kernel& kernel : kernels_) {
     if (kernel.call == kNone) continue;
@@ -377,7 +395,9 @@ void KinetoCollectives::Finish(ProfileBuilder* builder, std::vector<std::string>
   }
   if (numbered) {
     notes->push_back(
-        "the trace has no sequence numbers of collectives: they are counted from its beginning");
+        "the trace has no sequence numbers of collectives: they are counted from its beginning, "
+        "and "
+        "compared with ranks that made the same calls");
   }
   AddByStream(builder, notes);
   if (kernels_.empty()) {

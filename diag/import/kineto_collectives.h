@@ -60,6 +60,7 @@ class KinetoCollectives {
     bool by_address = false;  // named by an address in this process
     CommId id;                // set by Finish()
     uint64_t calls = 0;       // numbered so far, where sequence numbers are not told
+    uint64_t unnumbered = 0;  // hash of those calls; 0: there are none
   };
   struct Call {
     int64_t begin_ns = 0, end_ns = 0;
@@ -83,6 +84,7 @@ class KinetoCollectives {
   bool Describe(const JsonArgs& args, Call* call);
   void DescribeByInputs(const JsonArgs& args, Call* call);
   uint32_t GroupOf(const std::string& key, Group group);
+  void HashUnnumbered();
   void NameGroups(ProfileBuilder* builder, std::vector<std::string>* notes);
   void FindCalls();
   Operation OperationOf(const Kernel& kernel) const;

@@ -156,6 +156,24 @@ TEST(KinetoTest, MembersOfAGroupGetTheSameCommunicatorAndOthersDoNot) {
   EXPECT_NE(read(1, "[1, 3]"), read(0, "[0, 2]"));
 }
 
+// One rank's trace begins a call later than the other's: counting would pair the wrong ones.
+TEST(KinetoTest, WithoutSequenceNumbersOnlyEqualCallsMeet) {
+  const auto read = [](const std::vector<int>& elements) {
+    std::vector<std::string> events;
+    for (const int count : elements) {
+      const std::string group =
+          R"("Collective name":"allreduce","Group size":2,"dtype":"Float",)"
+          R"("Process Group Name":"7","Process Group Ranks":"[0, 1]","In msg nelems":)" +
+          std::to_string(count);
+      const int at = static_cast<int>(events.size()) * 10;
+      events.push_back(Kernel("ncclDevKernel_AllReduce(int)", at, 5, at + 1, group));
+    }
+    return OnlyCommunicator(Read(Trace(events))).communicator;
+  };
+  EXPECT_EQ(read({10, 20, 10}), read({10, 20, 10}));
+  EXPECT_NE(read({10, 20, 10}), read({20, 10, 20}));
+}
+
 TEST(KinetoTest, RanksThatTheEventShortensComeFromTheHeader) {
   const std::string group =
       R"("Collective name":"allreduce","Group size":2,"Process Group Name":"7","Process Group Ranks":"[1, ..., 3]")";

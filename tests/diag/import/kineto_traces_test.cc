@@ -16,6 +16,7 @@
 #include "diag/import/importers.h"
 #include "diag/import/json_args.h"
 #include "diag/import/json_events.h"
+#include "tests/diag/import/recorded.h"
 
 // Known truths of recorded PyTorch traces. "HTA" is HolisticTraceAnalysis on the same file. What it
 // calls compute, idle, non-compute and overlap is what DeviceStep calls compute_ns / span_ns, 1 -
@@ -32,10 +33,6 @@ namespace {
 
 using diag::DeviceStep;
 using testing::SizeIs;
-
-#define FIND_TRACE(variable, name)                                       \
-  const std::string variable = std::string(FLARE_TRACES) + "/" + (name); \
-  if (!std::filesystem::exists(variable)) GTEST_SKIP() << "no recorded traces: " << variable
 
 Fragment Import(const std::string& path) {
   Result<Fragment> fragment = ImportFile(path, "");
@@ -117,10 +114,12 @@ uint32_t Collectives(const diag::RankRecord& record) {
 }
 
 TEST(KinetoTracesTest, MegatronOnEightRanks) {
+  SKIP_WITHOUT_RECORDED_FILES();
   const double idle[] = {37.4, 1.2, 10.8, 3.2, 0.5, 1.3, 34.4, 1.8};
   const double communication_ms[] = {241, 481, 413, 472, 495, 491, 264, 482};
   for (uint32_t r = 0; r < 8; ++r) {
-    FIND_TRACE(path, "astra-sim/megatron-tp8-8xA100/kineto-rank" + std::to_string(r) + ".json.gz");
+    const std::string path =
+        Recorded("astra-sim/megatron-tp8-8xA100/kineto-rank" + std::to_string(r) + ".json.gz");
     const Fragment fragment = Import(path);
     const diag::RankRecord& record = OnlyRecord(fragment);
     EXPECT_EQ(fragment.ranks[0].rank, Rank(r));
@@ -149,11 +148,13 @@ TEST(KinetoTracesTest, MegatronOnEightRanks) {
 }
 
 TEST(KinetoTracesTest, DlrmOnEightRanks) {
+  SKIP_WITHOUT_RECORDED_FILES();
   const double idle[] = {49.3, 34.3, 62.1, 43.2, 53.6, 55.6, 61.8, 75.8};
   const double overlap[] = {4.50, 2.47, 7.88, 3.31, 0.56, 0.64, 7.56, 9.51};
   std::vector<CommId> first;
   for (uint32_t r = 0; r < 8; ++r) {
-    FIND_TRACE(path, "param/dlrm-8xV100/kineto-rank" + std::to_string(r) + ".json.gz");
+    const std::string path =
+        Recorded("param/dlrm-8xV100/kineto-rank" + std::to_string(r) + ".json.gz");
     const Fragment fragment = Import(path);
     const diag::RankRecord& record = OnlyRecord(fragment);
     const DeviceStep& device = *record.recording;
@@ -187,6 +188,7 @@ struct Counts {
 };
 
 TEST(KinetoTracesTest, CountsOfTheCollection) {
+  SKIP_WITHOUT_RECORDED_FILES();
   const Counts all[] = {
       {"hta/df_index_resolver-rank1of2.json.gz", 19370, 2020, 2, 1738.04},
       {"hta/nccl_parser_config-rank0of2.json.gz", 2700, 21, 2, 684.37},
@@ -227,7 +229,7 @@ TEST(KinetoTracesTest, CountsOfTheCollection) {
       {"tracelens/vllm_decode_graph_execution.json.gz", 425, 0, 1, 19.11},
   };
   for (const Counts& counts : all) {
-    FIND_TRACE(path, counts.file);
+    const std::string path = Recorded(counts.file);
     const Fragment fragment = Import(path);
     const diag::RankRecord& record = OnlyRecord(fragment);
     ASSERT_TRUE(record.recording.has_value()) << counts.file;
@@ -245,6 +247,7 @@ struct HtaShares {
 };
 
 TEST(KinetoTracesTest, SharesOfHta) {
+  SKIP_WITHOUT_RECORDED_FILES();
   const HtaShares all[] = {
       {"hta/df_index_resolver-rank1of2.json.gz", 46.08, 35.55, 18.37, 0},
       {"hta/nccl_parser_config-rank0of2.json.gz", 77.78, -1, -1, 14.31},
@@ -254,7 +257,7 @@ TEST(KinetoTracesTest, SharesOfHta) {
       {"hta/sampled-rank1of128.json.gz", 54.72, -1, -1, 20.05},
   };
   for (const HtaShares& hta : all) {
-    FIND_TRACE(path, hta.file);
+    const std::string path = Recorded(hta.file);
     const auto input = Input::FromMemory(hta.file, AsHtaReadsIt(path));
     Fragment fragment;
     ASSERT_TRUE(ReadKineto(input.get(), &fragment).ok()) << hta.file;
@@ -273,7 +276,8 @@ TEST(KinetoTracesTest, SharesOfHta) {
 }
 
 TEST(KinetoTracesTest, CollectivesOfTheNcclParserTrace) {
-  FIND_TRACE(path, "hta/nccl_parser_config-rank0of2.json.gz");
+  SKIP_WITHOUT_RECORDED_FILES();
+  const std::string path = Recorded("hta/nccl_parser_config-rank0of2.json.gz");
   const Fragment fragment = Import(path);
   const diag::RankRecord& record = OnlyRecord(fragment);
   EXPECT_EQ(Collectives(record), 21u);
@@ -292,7 +296,8 @@ TEST(KinetoTracesTest, CollectivesOfTheNcclParserTrace) {
 }
 
 TEST(KinetoTracesTest, CpuOnlyTraceOfGloo) {
-  FIND_TRACE(path, "hta/cpu_only-rank34of300-gloo.json.gz");
+  SKIP_WITHOUT_RECORDED_FILES();
+  const std::string path = Recorded("hta/cpu_only-rank34of300-gloo.json.gz");
   const Fragment fragment = Import(path);
   const diag::RankRecord& record = OnlyRecord(fragment);
   EXPECT_EQ(fragment.ranks[0].rank, Rank(34));
@@ -303,8 +308,9 @@ TEST(KinetoTracesTest, CpuOnlyTraceOfGloo) {
 }
 
 TEST(KinetoTracesTest, DataLoadingOnTheMainProcessShowsInItsSteps) {
-  FIND_TRACE(slow_path, "kineto/resnet50-num_workers_0-a.json.gz");
-  FIND_TRACE(fast_path, "kineto/resnet50-num_workers_4-a.json.gz");
+  SKIP_WITHOUT_RECORDED_FILES();
+  const std::string slow_path = Recorded("kineto/resnet50-num_workers_0-a.json.gz");
+  const std::string fast_path = Recorded("kineto/resnet50-num_workers_4-a.json.gz");
   const auto share = [](const diag::RankRecord& record) {
     double loading = 0, all = 0;
     for (const diag::RankStep& step : record.steps) {
@@ -322,12 +328,13 @@ TEST(KinetoTracesTest, DataLoadingOnTheMainProcessShowsInItsSteps) {
 // Every file of the collections that PyTorch's profiler wrote, or that was derived from one, is
 // read or refused for a reason.
 TEST(KinetoTracesTest, EveryFileIsReadOrRefusedForAReason) {
+  SKIP_WITHOUT_RECORDED_FILES();
   const std::vector<std::string> refused = {"hta/execution_trace-simple_add-et.json.gz",
                                             "hta/memory_timeline.raw.gz",
                                             "param/resnet-2gpu-et.json.gz"};
   size_t read = 0;
   for (const char* folder : {"astra-sim", "param", "hta", "kineto", "tracelens"}) {
-    FIND_TRACE(root, folder);
+    const std::string root = Recorded(folder);
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
       const std::string path = entry.path().string();
       if (!entry.is_regular_file() || path.find(".csv") != std::string::npos) continue;
@@ -353,7 +360,8 @@ TEST(KinetoTracesTest, EveryFileIsReadOrRefusedForAReason) {
 }
 
 TEST(KinetoTracesTest, CutOffFilesKeepWhatTheyHave) {
-  FIND_TRACE(path, "hta/nccl_parser_config-rank0of2.json.gz");
+  SKIP_WITHOUT_RECORDED_FILES();
+  const std::string path = Recorded("hta/nccl_parser_config-rank0of2.json.gz");
   std::ifstream file(path, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)), {});
   const auto input = Input::FromMemory("cut", bytes.substr(0, bytes.size() * 9 / 10));

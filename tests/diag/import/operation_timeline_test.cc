@@ -2,14 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "diag/import/importer.h"
 #include "diag/import/importers.h"
-#include "libflare/core/ids.h"
+#include "tests/diag/import/recorded.h"
 
 namespace flare::import {
 namespace {
@@ -94,10 +93,9 @@ TEST(OperationTimelineTest, BrokenOperationsAreLeftOutAndCounted) {
 // Published: AR has one slow worker (slowdown 1.973 of data-parallel rank 0 against 1.011 of the
 // others, 1.979 of stage 0); ST a slow last stage (1.232).
 TEST(OperationTimelineTest, RecordedJobsShowTheirStragglers) {
-  const std::string folder = std::string(FLARE_TRACES) + "/straggler-analysis/";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no recorded traces: " << folder;
-  const auto compute_ms = [&](const std::string& name) {
-    const Result<Fragment> fragment = ImportFile(folder + name, "");
+  SKIP_WITHOUT_RECORDED_FILES();
+  const auto compute_ms = [](const std::string& name) {
+    const Result<Fragment> fragment = ImportFile(Recorded("straggler-analysis/" + name), "");
     EXPECT_TRUE(fragment.ok()) << fragment.status().message();
     EXPECT_EQ(fragment->kind, "operation-timeline");
     std::map<uint32_t, double> own;

@@ -10,6 +10,7 @@
 #include "diag/detect/detector_list.h"
 #include "diag/import/importer.h"
 #include "diag/import/join.h"
+#include "tests/diag/import/recorded.h"
 
 // What the detectors say about recorded profiles, after import and join: what is known to be wrong
 // in them, and nothing else.
@@ -23,10 +24,6 @@ using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
-
-#define FIND_TRACE(variable, name)                                       \
-  const std::string variable = std::string(FLARE_TRACES) + "/" + (name); \
-  if (!std::filesystem::exists(variable)) GTEST_SKIP() << "no recorded traces: " << variable
 
 std::vector<std::string> FilesIn(const std::string& folder, const std::string& prefix) {
   std::vector<std::string> files;
@@ -62,7 +59,8 @@ Diagnosis Diagnose(const std::vector<std::string>& files) {
 // Derived truth: ranks 0 and 6 are last to 32 and 28 of 84 collectives, computing is equal, their
 // devices idle. Whoever says "slow GPU" here is wrong.
 TEST(RecordedVerdictsTest, MegatronRanksThatLaunchLateAreSuspectedAsHostBound) {
-  FIND_TRACE(folder, "astra-sim/megatron-tp8-8xA100");
+  SKIP_WITHOUT_RECORDED_FILES();
+  const std::string folder = Recorded("astra-sim/megatron-tp8-8xA100");
   const Diagnosis diagnosis = Diagnose(FilesIn(folder, "kineto-"));
   EXPECT_THAT(diagnosis.job.job.ranks, SizeIs(8));
   ASSERT_THAT(diagnosis.verdicts, SizeIs(1));
@@ -81,13 +79,15 @@ TEST(RecordedVerdictsTest, MegatronRanksThatLaunchLateAreSuspectedAsHostBound) {
 // in a hundred such recordings; most of the wait is in a single all-to-all. That is no proof of
 // anything.
 TEST(RecordedVerdictsTest, DlrmIsTooShortForAnyVerdict) {
-  FIND_TRACE(folder, "param/dlrm-8xV100");
+  SKIP_WITHOUT_RECORDED_FILES();
+  const std::string folder = Recorded("param/dlrm-8xV100");
   EXPECT_THAT(Diagnose(FilesIn(folder, "kineto-")).verdicts, IsEmpty());
 }
 
 // The origin removed events at random: the collectives of the two ranks do not pair.
 TEST(RecordedVerdictsTest, SampledTracesAreNotCompared) {
-  FIND_TRACE(folder, "hta");
+  SKIP_WITHOUT_RECORDED_FILES();
+  const std::string folder = Recorded("hta");
   const Diagnosis diagnosis = Diagnose(FilesIn(folder, "sampled-"));
   EXPECT_THAT(diagnosis.job.notes,
               testing::Contains(HasSubstr("do not end with those of the others")));
@@ -95,8 +95,9 @@ TEST(RecordedVerdictsTest, SampledTracesAreNotCompared) {
 }
 
 TEST(RecordedVerdictsTest, DataLoadingOnTheMainProcessIsFoundAndItsTwinIsHealthy) {
-  FIND_TRACE(slow, "kineto/resnet50-num_workers_0-a.json.gz");
-  FIND_TRACE(healthy, "kineto/resnet50-num_workers_4-a.json.gz");
+  SKIP_WITHOUT_RECORDED_FILES();
+  const std::string slow = Recorded("kineto/resnet50-num_workers_0-a.json.gz");
+  const std::string healthy = Recorded("kineto/resnet50-num_workers_4-a.json.gz");
   const Diagnosis diagnosis = Diagnose({slow});
   ASSERT_THAT(diagnosis.verdicts, SizeIs(1));
   EXPECT_EQ(diagnosis.verdicts[0].finding_class, "regression");
@@ -107,7 +108,8 @@ TEST(RecordedVerdictsTest, DataLoadingOnTheMainProcessIsFoundAndItsTwinIsHealthy
 }
 
 TEST(RecordedVerdictsTest, SlowWorkerOfAPipelineIsNamed) {
-  FIND_TRACE(file, "straggler-analysis/timeline-AR.json.gz");
+  SKIP_WITHOUT_RECORDED_FILES();
+  const std::string file = Recorded("straggler-analysis/timeline-AR.json.gz");
   const Diagnosis diagnosis = Diagnose({file});
   ASSERT_THAT(diagnosis.verdicts, SizeIs(1));
   EXPECT_EQ(diagnosis.verdicts[0].cause, "compute_slow");
@@ -116,7 +118,8 @@ TEST(RecordedVerdictsTest, SlowWorkerOfAPipelineIsNamed) {
 }
 
 TEST(RecordedVerdictsTest, HeavyStageOfAPipelineIsImbalanceAndNoSlowWorker) {
-  FIND_TRACE(file, "straggler-analysis/timeline-ST.json.gz");
+  SKIP_WITHOUT_RECORDED_FILES();
+  const std::string file = Recorded("straggler-analysis/timeline-ST.json.gz");
   const Diagnosis diagnosis = Diagnose({file});
   ASSERT_THAT(diagnosis.verdicts, SizeIs(1));
   EXPECT_EQ(diagnosis.verdicts[0].cause, "load_imbalance");
@@ -125,8 +128,9 @@ TEST(RecordedVerdictsTest, HeavyStageOfAPipelineIsImbalanceAndNoSlowWorker) {
 
 // No anomaly is claimed of any of these: an open finding would be a false alarm.
 TEST(RecordedVerdictsTest, OtherProfilesHaveNoOpenFinding) {
+  SKIP_WITHOUT_RECORDED_FILES();
   for (const char* folder : {"param", "hta", "kineto", "tracelens"}) {
-    FIND_TRACE(root, folder);
+    const std::string root = Recorded(folder);
     for (const auto& entry : std::filesystem::directory_iterator(root)) {
       const std::string path = entry.path().string();
       if (!path.ends_with(".json.gz") || path.find("num_workers_0") != std::string::npos) continue;
