@@ -5,14 +5,14 @@
 
 #include "diag/detect/fail_slow.h"
 #include "diag/detect/hang.h"
-#include "diag/detect/late_rank.h"
-#include "diag/detect/recording_hints.h"
-#include "diag/detect/stage_imbalance.h"
 #include "diag/detect/hardware_signals.h"
+#include "diag/detect/late_rank.h"
+#include "diag/detect/library_signals.h"
+#include "diag/detect/recording_hints.h"
 #include "diag/detect/slow_ranks.h"
 #include "diag/detect/slow_shift.h"
 #include "diag/detect/stacks.h"
-#include "diag/detect/library_signals.h"
+#include "diag/detect/stage_imbalance.h"
 
 namespace flare::diag {
 namespace {

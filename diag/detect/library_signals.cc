@@ -125,25 +125,27 @@ std::map<int64_t, Signals> ByCode(const Signals& signals) {
 
 // An error of the program: memory it does not have or own, an assertion. All else is the device.
 bool IsOfTheProgram(int64_t cuda_code) {
-  return cuda_code == 1 || cuda_code == 2 || cuda_code == 9 || cuda_code == 98 || cuda_code == 700 ||
-         cuda_code == 710 || cuda_code == 716;
+  return cuda_code == 1 || cuda_code == 2 || cuda_code == 9 || cuda_code == 98 ||
+         cuda_code == 700 || cuda_code == 710 || cuda_code == 716;
 }
 
 std::vector<Verdict> CudaErrors(const Job& job) {
   std::vector<Verdict> verdicts;
   for (const auto& [code, signals] : ByCode(OfKind(job, SignalKind::kCudaError))) {
     Verdict verdict = Conclusive(job, "error", "cuda_error", signals);
-    verdict.summary =
-        Capitalized(WhoText(job, signals)) + " failed in CUDA: " + Short(signals.front()->text) + ".";
+    verdict.summary = Capitalized(WhoText(job, signals)) +
+                      " failed in CUDA: " + Short(signals.front()->text) + ".";
     if (IsOfTheProgram(code)) {
       verdict.team = "algorithm";
-      verdict.action = code == 2 ? "Lower the memory need of this rank, or find what leaks; compare "
-                                   "torch.cuda.memory_summary() of ranks."
-                               : "Run with CUDA_LAUNCH_BLOCKING=1 and compute-sanitizer to find the "
-                                 "kernel; check indices and shapes.";
+      verdict.action = code == 2
+                           ? "Lower the memory need of this rank, or find what leaks; compare "
+                             "torch.cuda.memory_summary() of ranks."
+                           : "Run with CUDA_LAUNCH_BLOCKING=1 and compute-sanitizer to find the "
+                             "kernel; check indices and shapes.";
     } else {
       verdict.action =
-          "Look at the kernel log of its node for an Xid at this time, and test the GPU (dcgmi diag) "
+          "Look at the kernel log of its node for an Xid at this time, and test the GPU (dcgmi "
+          "diag) "
           "before it is used again.";
     }
     verdicts.push_back(std::move(verdict));
@@ -178,9 +180,10 @@ std::vector<Verdict> LostPeers(const Job& job) {
   verdict.victims = RanksOf(lost);
   Fill(job, lost, &verdict);
   verdict.nodes.clear();  // those of victims
-  verdict.summary = Capitalized(WhoText(job, lost)) +
-                    " lost the connection to a peer, which ended or is cut off; which one is not said: " +
-                    Short(lost.front()->text) + ".";
+  verdict.summary =
+      Capitalized(WhoText(job, lost)) +
+      " lost the connection to a peer, which ended or is cut off; which one is not said: " +
+      Short(lost.front()->text) + ".";
   verdict.action =
       "Look for the process that ended first: its output, the kernel log of its node, the network.";
   return {verdict};
@@ -212,7 +215,8 @@ std::vector<Verdict> Exceptions(const Job& job) {
     verdict.summary =
         Capitalized(WhoText(job, signals)) + " raised " + Short(signals.front()->text) + ".";
     if (signals.front()->code) {
-      verdict.summary = Capitalized(WhoText(job, signals)) + " " + Short(signals.front()->text) + ".";
+      verdict.summary =
+          Capitalized(WhoText(job, signals)) + " " + Short(signals.front()->text) + ".";
     }
     verdict.action = "Mend the error that the message names; the traceback is in the output.";
     verdicts.push_back(std::move(verdict));
@@ -259,9 +263,10 @@ std::vector<Verdict> TimeOuts(const Job& job) {
     verdict.victims = RanksOf(calls);
     Fill(job, calls, &verdict);
     verdict.nodes.clear();
-    verdict.summary = Capitalized(WhoText(job, calls)) +
-                      " waited in a collective until its time limit; who did not come is not said: " +
-                      Short(calls.front()->text) + ".";
+    verdict.summary =
+        Capitalized(WhoText(job, calls)) +
+        " waited in a collective until its time limit; who did not come is not said: " +
+        Short(calls.front()->text) + ".";
     verdict.action =
         "Import the output or Flight Recorder dumps of all ranks (TORCH_FR_BUFFER_SIZE): they tell "
         "which rank was missing.";
@@ -273,7 +278,8 @@ std::vector<Verdict> TimeOuts(const Job& job) {
     verdict.ranks = RanksOf(watchdogs);
     Fill(job, watchdogs, &verdict);
     verdict.summary = "The watchdog of " + WhoText(job, watchdogs) +
-                      " hangs itself in a call of CUDA or NCCL: " + Short(watchdogs.front()->text) + ".";
+                      " hangs itself in a call of CUDA or NCCL: " + Short(watchdogs.front()->text) +
+                      ".";
     verdict.action =
         "Dump all threads of this rank (py-spy dump --native): one may hold the GIL inside a CUDA "
         "call, or the driver does not answer.";
@@ -291,8 +297,9 @@ std::vector<Verdict> Unreachable(const Job& job) {
   if (!dead.empty()) {
     Verdict verdict = Conclusive(job, "hang", "process_crashed", dead);
     verdict.confidence = 0.7;
-    verdict.summary = Capitalized(WhoText(job, dead)) + " cannot be reached by the other processes: " +
-                      Short(dead.front()->text) + ".";
+    verdict.summary = Capitalized(WhoText(job, dead)) +
+                      " cannot be reached by the other processes: " + Short(dead.front()->text) +
+                      ".";
     verdict.action =
         "See whether the process still exists on its node: it died, is stopped, or the node is cut "
         "off from the network.";
@@ -303,8 +310,8 @@ std::vector<Verdict> Unreachable(const Job& job) {
     verdict.confidence = 0.5;
     verdict.ranks = RanksOf(silent);
     Fill(job, silent, &verdict);
-    verdict.summary = Capitalized(WhoText(job, silent)) + " did not answer when asked: " +
-                      Short(silent.front()->text) + ".";
+    verdict.summary = Capitalized(WhoText(job, silent)) +
+                      " did not answer when asked: " + Short(silent.front()->text) + ".";
     verdict.action =
         "Ask again; if it stays silent, see whether the process is stopped, dead or swapped out.";
     verdicts.push_back(std::move(verdict));
@@ -321,14 +328,16 @@ std::vector<Verdict> CountsThatDiffer(const Job& job) {
     verdict.severity = still ? "medium" : "low";
     verdict.lost_share = still ? 1 : 0;
     Fill(job, {signal}, &verdict);
-    verdict.summary = "Members of a communicator have made different numbers of calls (" +
-                      Short(signal->text) + ")" +
-                      (still ? ", and none since the answer before: those with fewer calls hold the "
-                               "others up."
-                             : "; no trouble in a job that moves.");
-    verdict.action = still ? "Dump the stacks of the ranks with fewer calls (py-spy dump)."
-                           : "Ask again: if the numbers stand still, the ranks with fewer calls hold "
-                             "the others up.";
+    verdict.summary =
+        "Members of a communicator have made different numbers of calls (" + Short(signal->text) +
+        ")" +
+        (still ? ", and none since the answer before: those with fewer calls hold the "
+                 "others up."
+               : "; no trouble in a job that moves.");
+    verdict.action = still
+                         ? "Dump the stacks of the ranks with fewer calls (py-spy dump)."
+                         : "Ask again: if the numbers stand still, the ranks with fewer calls hold "
+                           "the others up.";
     verdicts.push_back(std::move(verdict));
     if (verdicts.size() == kMostVerdicts) break;
   }

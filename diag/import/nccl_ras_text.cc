@@ -127,6 +127,7 @@ class TextReader : public RasTextReader {
     if (!version_.empty()) fragment_.notes.push_back(version_);
     NameRanks();
     for (const Missing& process : missing_) Tell(process);
+    for (const HostSignal& signal : silent_) signals_.Add(signal);
     for (const HostSignal& signal : counts_) signals_.Add(signal);
     signals_.MoveTo(&fragment_);
     if (world_size_ > 0) {
@@ -248,7 +249,7 @@ class TextReader : public RasTextReader {
   }
 
   void Tell(const Missing& process) {
-    HostSignal signal;
+    HostSignal& signal = silent_.emplace_back();
     signal.kind = SignalKind::kUnreachable;
     if (process.rank) signal.rank = Rank(*process.rank);
     signal.node = process.node;
@@ -258,7 +259,6 @@ class TextReader : public RasTextReader {
                   (process.gpu.empty() ? "" : " (" + process.gpu + ")") +
                   (process.dead ? " is considered dead by RAS" : " does not answer RAS");
     signal.source = source_;
-    signals_.Add(std::move(signal));
   }
 
   Fragment& fragment_;
@@ -272,7 +272,7 @@ class TextReader : public RasTextReader {
   std::vector<Missing> missing_;
   std::map<std::pair<std::string, int64_t>, std::set<uint32_t>> ranks_by_process_;
   std::set<uint32_t> missing_ranks_;
-  std::vector<HostSignal> counts_;
+  std::vector<HostSignal> silent_, counts_;
   SignalList signals_;
 };
 

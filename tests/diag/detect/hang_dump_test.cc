@@ -25,6 +25,7 @@ JobBuilder Dumped(uint32_t ranks) {
     record.steps.clear();
     record.state.steps = 0;
     record.state.last_progress_unix_ns = 0;
+    record.state.communicators.front().recent.clear();  // no pace is known
   }
   return b;
 }

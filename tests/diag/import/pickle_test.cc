@@ -29,7 +29,8 @@ std::string Refusal(std::string_view bytes) {
 
 // {"a": [1, -2, None, True], "b": (2.5, "x"), "a again": the same list}, by protocols 0 to 5.
 const std::string_view kSame[] = {
-    BYTES("(dp0\nVa\np1\n(lp2\nI1\naI-2\naNaI01\nasVb\np3\n(F2.5\nVx\np4\ntp5\nsVa again\np6\ng2\ns."),
+    BYTES("(dp0\nVa\np1\n(lp2\nI1\naI-2\naNaI01\nasVb\np3\n(F2.5\nVx\np4\ntp5\nsVa "
+          "again\np6\ng2\ns."),
     BYTES("}q\x00(X\x01\x00\x00\x00"
           "aq\x01]q\x02(K\x01J\xfe\xff\xff\xffNI01\neX\x01\x00\x00\x00"
           "bq\x03(G@\x04\x00\x00\x00\x00\x00\x00X\x01\x00\x00\x00xq\x04tq\x05X\x07\x00\x00\x00"
@@ -65,10 +66,11 @@ TEST(PickleTest, AllProtocolsGiveTheSameValues) {
 
 TEST(PickleTest, WholeNumbersOfAnySize) {
   ValueStore store;
-  const Value list = Load(BYTES("\x80\x02](\x8a\x00\x8a\x01\xff\x8a\x08\x00\x00\x00\x00\x00\x00\x00\x80"
-                                "\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x80\x00"
-                                "\x8b\x02\x00\x00\x00\xff\x7fL-12L\nI9223372036854775808\ne."),
-                          &store);
+  const Value list =
+      Load(BYTES("\x80\x02](\x8a\x00\x8a\x01\xff\x8a\x08\x00\x00\x00\x00\x00\x00\x00\x80"
+                 "\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x80\x00"
+                 "\x8b\x02\x00\x00\x00\xff\x7fL-12L\nI9223372036854775808\ne."),
+           &store);
   ASSERT_EQ(list.items().size(), 7u);
   EXPECT_EQ(list.items()[0].integer(), 0);
   EXPECT_EQ(list.items()[1].integer(), -1);
@@ -82,7 +84,8 @@ TEST(PickleTest, WholeNumbersOfAnySize) {
 
 TEST(PickleTest, TextsOfProtocolZeroAreUnescaped) {
   ValueStore store;
-  const Value list = Load(BYTES("(lS'it\\'s \\x41\\n'\naV\\u00e9\\U0001f600 plain\naS\"\"\na."), &store);
+  const Value list =
+      Load(BYTES("(lS'it\\'s \\x41\\n'\naV\\u00e9\\U0001f600 plain\naS\"\"\na."), &store);
   ASSERT_EQ(list.items().size(), 3u);
   EXPECT_EQ(list.items()[0].text(), "it's A\n");
   EXPECT_EQ(list.items()[1].text(), "\xc3\xa9\xf0\x9f\x98\x80 plain");
@@ -91,10 +94,11 @@ TEST(PickleTest, TextsOfProtocolZeroAreUnescaped) {
 
 TEST(PickleTest, SetsAndBytesAreLists) {
   ValueStore store;
-  const Value list = Load(BYTES("\x80\x05]\x8f(K\x01K\x02\x90"
-                                "a(K\x03\x91"
-                                "aC\x02xyaB\x01\x00\x00\x00za\x96\x01\x00\x00\x00\x00\x00\x00\x00wa."),
-                          &store);
+  const Value list =
+      Load(BYTES("\x80\x05]\x8f(K\x01K\x02\x90"
+                 "a(K\x03\x91"
+                 "aC\x02xyaB\x01\x00\x00\x00za\x96\x01\x00\x00\x00\x00\x00\x00\x00wa."),
+           &store);
   ASSERT_EQ(list.items().size(), 5u);
   EXPECT_EQ(list.items()[0].items().size(), 2u);
   EXPECT_EQ(list.items()[1].items()[0].integer(), 3);
@@ -127,7 +131,9 @@ TEST(PickleTest, EveryInstructionThatCouldRunCodeIsRefused) {
   for (const auto& [bytes, name] : kHostile) {
     EXPECT_THAT(Refusal(bytes), HasSubstr(std::string("instruction ") + name + " would")) << name;
   }
-  EXPECT_THAT(Refusal(BYTES("\x80\x02](K\x01" "cposix\nsystem\n")), HasSubstr("byte 6: "));
+  EXPECT_THAT(Refusal(BYTES("\x80\x02](K\x01"
+                            "cposix\nsystem\n")),
+              HasSubstr("byte 6: "));
 }
 
 TEST(PickleTest, MalformedPicklesAreErrors) {
@@ -137,7 +143,9 @@ TEST(PickleTest, MalformedPicklesAreErrors) {
       {BYTES("."), "more values than there are"},
       {BYTES("0."), "more values than there are"},
       {BYTES("e."), "not begun"},
-      {BYTES("N(K\x01" "e."), "no list"},
+      {BYTES("N(K\x01"
+             "e."),
+       "no list"},
       {BYTES("](K\x01u."), "a key without a value"},
       {BYTES("](K\x01K\x02u."), "no dictionary"},
       {BYTES("h\x05."), "memo 5 was never set"},
@@ -162,14 +170,17 @@ TEST(PickleTest, LimitsHoldAgainstBombs) {
   deep += std::string(99'999, 'a') + '.';
   EXPECT_TRUE(ReadPickle(deep, &store).ok());
   // A length beyond the file is a file cut off, however large.
-  const Result<Pickle> huge = ReadPickle(BYTES("\x80\x04N\x8d\xff\xff\xff\xff\xff\xff\xff\xff"), &store);
+  const Result<Pickle> huge =
+      ReadPickle(BYTES("\x80\x04N\x8d\xff\xff\xff\xff\xff\xff\xff\xff"), &store);
   ASSERT_TRUE(huge.ok());
   EXPECT_FALSE(huge->cut_off.ok());
 }
 
 TEST(PickleTest, ListThatHoldsItselfIsHarmless) {
   ValueStore store;
-  const Value list = Load(BYTES("\x80\x02]q\x00h\x00" "a."), &store);
+  const Value list = Load(BYTES("\x80\x02]q\x00h\x00"
+                                "a."),
+                          &store);
   ASSERT_EQ(list.items().size(), 1u);
   EXPECT_EQ(list.items()[0].items().data(), list.items().data());
 }
