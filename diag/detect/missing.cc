@@ -22,7 +22,8 @@ uint64_t LastProgress(const JobView& view, const std::vector<Rank>& a, const std
       if (found == nullptr) continue;
       last = std::max(last, found->record->state.last_progress_unix_ns);
       // A dump may not tell when anything was finished; what waits has waited since then.
-      if (found->stands_still()) last = std::max(last, found->at_unix_ns() - found->wait_ns);
+      if (found->stands_still() && found->longest_wait != nullptr)
+        last = std::max(last, found->at_unix_ns() - found->wait_ns);
     }
   }
   return last;
@@ -53,19 +54,34 @@ void AddActivityEvidence(const JobView& view, Rank rank, const Activity& activit
   }
 }
 
-// The call in which somebody waits for one of `roots` itself, not at the far end of a chain; of
-// several the one that is open longest.
+// The call in which somebody waits for one of `roots` itself, not at the far end of a chain: a
+// collective if there is one, and of several the one that is open longest.
 const OpenCall* DirectWait(const WaitGraph& graph, const std::vector<Rank>& roots) {
-  const OpenCall* longest = nullptr;
+  const auto better = [](const OpenCall& a, const OpenCall& b) {
+    const bool first = a.kind == EventKind::kCollective, second = b.kind == EventKind::kCollective;
+    return first != second ? first : a.since_unix_ns < b.since_unix_ns;
+  };
+  const OpenCall* best = nullptr;
   for (const auto& [rank, node] : graph.nodes) {
     for (const WaitEdge& edge : node.edges) {
       if (std::find(roots.begin(), roots.end(), edge.to) == roots.end()) continue;
-      if (longest == nullptr || edge.call->since_unix_ns < longest->since_unix_ns) {
-        longest = edge.call;
-      }
+      if (best == nullptr || better(*edge.call, *best)) best = edge.call;
     }
   }
-  return longest;
+  return best;
+}
+
+// `victims` with those first that wait for one of `roots` in `call`.
+std::vector<Rank> NearestFirst(const JobView& view, const std::vector<Rank>& victims,
+                               const OpenCall* call) {
+  std::vector<Rank> ordered = victims;
+  if (call == nullptr) return ordered;
+  std::stable_partition(ordered.begin(), ordered.end(), [&](Rank rank) {
+    const RankView* waiter = view.Find(rank);
+    return waiter->longest_wait != nullptr && waiter->longest_wait->kind == call->kind &&
+           waiter->longest_wait->communicator == call->communicator;
+  });
+  return ordered;
 }
 
 // What a dump tells of the calls of a rank that others wait for.
@@ -166,6 +182,13 @@ struct Reason {
   const char* action;
 };
 
+constexpr HoldUp kNotSeen = {"cause_not_found", 0.4, "has not come to it, for a reason not seen",
+                             "Dump the stack of this rank (py-spy dump --native)."};
+
+Reason AsReason(const HoldUp& hold_up) {
+  return {hold_up.cause, hold_up.confidence, hold_up.doing, hold_up.action};
+}
+
 Reason ReasonFor(const JobView& view, const WaitNode& root) {
   const Activity& activity = root.activity;
   if (root.device_call != nullptr) {
@@ -178,16 +201,14 @@ Reason ReasonFor(const JobView& view, const WaitNode& root) {
         "Look at the device of this rank and its host: kernel log (Xid), nvidia-smi, dump of its "
         "native stack."};
   }
-  const Reason not_seen = {"cause_not_found", 0.4, "has not come to it, for a reason not seen",
-                           "Dump the stack of this rank (py-spy dump --native)."};
   const HoldUp* known = HoldUpBy(activity.doing);
-  if (known == nullptr) return not_seen;
+  if (known == nullptr) return AsReason(kNotSeen);
   // A short collection is no reason.
   const bool short_gc =
       activity.doing == Doing::kGc &&
       root.view->at_unix_ns() < activity.since_unix_ns + view.settings().min_stall_ns;
-  if (short_gc) return not_seen;
-  Reason reason = {known->cause, known->confidence, known->doing, known->action};
+  if (short_gc) return AsReason(kNotSeen);
+  Reason reason = AsReason(*known);
   if (activity.doing == Doing::kLock && activity.place.empty()) reason.confidence = 0.5;
   return reason;
 }
@@ -203,6 +224,7 @@ Verdict MissingVerdict(const JobView& view, const WaitGraph& graph, const std::v
                        const Reason& reason, bool slow_but_moving) {
   Verdict verdict = MakeVerdict("hang", reason.cause);
   const std::vector<Rank> victims = graph.WaitersFor(roots);
+  const OpenCall* direct = DirectWait(graph, roots);
   verdict.confidence = slow_but_moving ? reason.confidence / 2 : reason.confidence;
   verdict.since_unix_ns = WaitBegin(view, victims, view.now());
   if (!slow_but_moving) SetOpening(view, LastProgress(view, roots, victims), &verdict);
@@ -214,7 +236,7 @@ Verdict MissingVerdict(const JobView& view, const WaitGraph& graph, const std::v
   verdict.summary = Capitalized(one ? RankText(view.job(), roots.front()) : RanksText(roots)) +
                     " " + doing + ActivityText(root.activity) +
                     (slow_but_moving ? ", slow but moving" : "") +
-                    WaitersText(view, victims, one, DirectWait(graph, roots)) + ".";
+                    WaitersText(view, victims, one, direct) + ".";
   verdict.action = slow_but_moving
                        ? "It makes progress: wait, and raise the collective time-out if need be."
                        : reason.action;
@@ -222,7 +244,7 @@ Verdict MissingVerdict(const JobView& view, const WaitGraph& graph, const std::v
     AddActivityEvidence(view, roots[i], graph.nodes.at(roots[i]).activity, &verdict);
     AddCallEvidence(view, graph.nodes.at(roots[i]), &verdict);
   }
-  AddWaitEvidence(view, victims, &verdict);
+  AddWaitEvidence(view, NearestFirst(view, victims, direct), &verdict);
   SetRanks(view, roots, victims, &verdict);
   return verdict;
 }

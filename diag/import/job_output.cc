@@ -70,6 +70,9 @@ Status ReadJobOutput(Input* input, Fragment* fragment) {
         line.whole.substr(std::min(line.whole.find_first_not_of(' '), line.whole.size())));
     if (!split.prefix.empty() && (split.prefix[0] == '[' || IsDigit(split.prefix[0]))) {
       line.text = split.text;
+      if (split.prefix.starts_with("[rank") && line.text.starts_with(' ')) {
+        line.text.remove_prefix(1);
+      }
       line.origin = OriginOfPrefix(split.prefix);
     }
     for (const std::unique_ptr<OutputReader>& reader : readers) reader->Take(line);
