@@ -22,6 +22,8 @@ namespace flare::import {
 namespace {
 
 constexpr std::string_view kMainThread = "MainThread";
+// Processes that may share one stack: more are listed apart.
+constexpr size_t kMostSharing = 1024;
 
 struct ThreadHeader {
   uint64_t id = 0;
@@ -112,7 +114,7 @@ class PySpyParser : public DumpParser {
   void BeginThread(const ThreadHeader& header) {
     list_.reset();
     const bool main = header.name == kMainThread;
-    const bool shares = headers_open_ && main && last_is_main_;
+    const bool shares = headers_open_ && main && last_is_main_ && threads_.size() < kMostSharing;
     if (!shares) threads_.clear();
     if (!process_ || (main && has_main_)) {
       process_ = dump_->BeginProcess(*origin_, 0);

@@ -244,7 +244,8 @@ void SmiQuery::Finish(uint64_t number, SignalList* signals, std::vector<std::str
   if (announced_ && *announced_ != static_cast<int64_t>(gpus_.size())) {
     notes->push_back("nvidia-smi -q at line " + std::to_string(number) + " announces " +
                      Counted(static_cast<uint64_t>(std::max<int64_t>(*announced_, 0)), "GPU") +
-                     " and tells of " + std::to_string(gpus_.size()) + ": it is cut off");
+                     " and tells of " + std::to_string(gpus_.size()) +
+                     ": it is cut off, or was asked for some only");
   }
   gpus_.clear();
   path_.clear();

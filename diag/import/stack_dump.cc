@@ -129,7 +129,7 @@ void StackDump::MoveTo(Fragment* fragment) {
       for (const diag::StackFrame& frame : process.threads[*main].frames) {
         if (IsPythonFile(frame.file)) state.python_stack.push_back(frame);
       }
-      if (process.threads[*main].name.empty()) process.threads[*main].name = "MainThread";
+      process.threads[*main].name = "MainThread";  // as detectors look for it
     }
     state.threads = std::move(process.threads);
   }

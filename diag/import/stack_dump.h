@@ -56,8 +56,8 @@ class StackDump {
   void AddNote(std::string note);  // once, however often it is given
 
   // Makes ranks of all processes that have frames, and says what was left out. `python_stack` is
-  // that of the main thread: the one told, or else the only one whose outermost Python frame is the
-  // program's own.
+  // that of the main thread, which is called "MainThread" then: the one told, or else the only one
+  // whose outermost Python frame is the program's own.
   void MoveTo(Fragment* fragment);
 
  private:

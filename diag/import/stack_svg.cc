@@ -23,6 +23,7 @@ namespace {
 constexpr size_t kMostBytes = 64 << 20;
 constexpr size_t kMostBoxes = 200'000;
 constexpr size_t kMostRanks = 100'000;
+constexpr size_t kMostEntries = 4'000'000;  // ranks of all boxes together
 constexpr double kRounding = 0.05;  // of positions in the drawing, which are written with one digit
 
 struct Box {
@@ -110,7 +111,7 @@ std::optional<double> Attribute(std::string_view tag, std::string_view name) {
 struct Drawing {
   std::vector<Box> boxes;
   std::optional<long> root_y;
-  uint64_t other_titles = 0;
+  size_t entries = 0;  // ranks of all boxes together
   uint64_t left_out = 0;
 };
 
@@ -136,13 +137,13 @@ Drawing ReadBoxes(std::string_view text) {
     box.x = *x;
     box.width = *width;
     box.y = static_cast<long>(*y);
-    if (!ParseTitle(title, &box)) {
-      ++drawing.other_titles;
-    } else if (drawing.boxes.size() >= kMostBoxes) {
+    if (!ParseTitle(title, &box)) continue;
+    if (drawing.boxes.size() >= kMostBoxes || drawing.entries + box.ranks.size() > kMostEntries) {
       ++drawing.left_out;
-    } else {
-      drawing.boxes.push_back(std::move(box));
+      continue;
     }
+    drawing.entries += box.ranks.size();
+    drawing.boxes.push_back(std::move(box));
   }
 }
 

@@ -114,7 +114,7 @@ struct CommunicatorState {
 // One thread of a process as a dump of stacks shows it.
 struct ThreadStack {
   uint64_t id = 0;
-  std::string name;
+  std::string name;   // "MainThread" for the main one, where it is known
   std::string state;                // "active", "idle", as the dump says; empty when it does not
   std::vector<StackFrame> frames;   // innermost first; Python and native as the dump has them
 };

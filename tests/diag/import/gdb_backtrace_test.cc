@@ -28,6 +28,7 @@ TEST(GdbBacktraceTest, ThreadOneIsTheMainThreadAndNamesTheProcess) {
   EXPECT_EQ(process.threads[0].name, "pt_autograd_0");
   EXPECT_EQ(process.threads[0].id, 4666u);
   EXPECT_EQ(process.threads[1].id, 4624u);
+  EXPECT_EQ(process.threads[1].name, "MainThread");
 }
 
 TEST(GdbBacktraceTest, FunctionsLoseArgumentsAndKeepTheirTypes) {
