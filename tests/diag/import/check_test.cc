@@ -56,7 +56,7 @@ TEST(CheckTest, ListsAndDurationsOfCollectivesAreBounded) {
   Fragment file = Trace("a", 0);
   diag::RankStep& step = file.ranks[0].record.steps[0];
   step.communicators.resize(3000);
-  step.communicators[0].duration_us.resize(500);
+  step.communicators[0].duration_us.resize((1 << 20) + 1);
   step.device->span_ns = UINT64_MAX;
   CheckFragment(&file);
   EXPECT_THAT(step.communicators, SizeIs(1024));

@@ -65,7 +65,10 @@ TEST(HardwareFilesTest, EachRecordedFileIsReadAsWhatItIs) {
       const Result<Fragment> fragment = ImportFile(file.path().string(), "");
       if (kind.empty()) {
         EXPECT_FALSE(fragment.ok()) << name;
-        EXPECT_THAT(fragment.status().message(), testing::HasSubstr("not a kind of file")) << name;
+        EXPECT_THAT(fragment.status().message(),
+                    testing::AnyOf(testing::HasSubstr("not a kind of file"),
+                                   testing::HasSubstr("text in which no training step")))
+            << name;
         continue;
       }
       ASSERT_TRUE(fragment.ok()) << name << ": " << fragment.status().message();

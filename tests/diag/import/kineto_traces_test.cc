@@ -345,7 +345,9 @@ TEST(KinetoTracesTest, EveryFileIsReadOrRefusedForAReason) {
                       [&](const std::string& name) { return path.ends_with(name); });
       EXPECT_EQ(fragment.ok(), !no_profile) << path << ": " << fragment.status().message();
       if (no_profile) {
-        EXPECT_THAT(fragment.status().message(), testing::HasSubstr("JSON of another kind"));
+        EXPECT_THAT(fragment.status().message(),
+                    testing::AnyOf(testing::HasSubstr("JSON of another kind"),
+                                   testing::HasSubstr("text in which no training step")));
         continue;
       }
       ++read;

@@ -114,7 +114,8 @@ TEST(RecordedVerdictsTest, SlowWorkerOfAPipelineIsNamed) {
   ASSERT_THAT(diagnosis.verdicts, SizeIs(1));
   EXPECT_EQ(diagnosis.verdicts[0].cause, "compute_slow");
   EXPECT_THAT(diagnosis.verdicts[0].ranks, ElementsAre(Rank(0)));
-  EXPECT_TRUE(diagnosis.verdicts[0].conclusive);
+  // A timeline has no CPU time, without which a burdened machine looks the same.
+  EXPECT_FALSE(diagnosis.verdicts[0].conclusive);
 }
 
 TEST(RecordedVerdictsTest, HeavyStageOfAPipelineIsImbalanceAndNoSlowWorker) {
