@@ -103,8 +103,7 @@ class Timeline {
       RankFragment& rank = ranks[worker];
       rank.rank = Rank(worker.stage * data_ranks + worker.data_rank);
       rank.world_size = data_ranks * stages;
-      rank.record.steps.push_back(ToStep(StepId(step), &list));
-      while (rank.record.steps.size() > diag::kKeptSteps) rank.record.steps.pop_front();
+      KeepStep(ToStep(StepId(step), &list), &rank);
     }
     for (auto& [worker, rank] : ranks) {
       rank.record.state.steps = rank.record.steps.size();

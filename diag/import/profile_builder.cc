@@ -264,10 +264,10 @@ void ProfileBuilder::ArrangeSteps(Profile* profile) {
     profile->notes.push_back(std::to_string(odd) +
                              " step marks with numbers that run backwards left out");
   }
-  if (kept.size() > diag::kKeptSteps) {
+  if (kept.size() > kMostSteps) {
     profile->notes.push_back("of " + std::to_string(kept.size()) + " steps the last " +
-                             std::to_string(diag::kKeptSteps) + " are used");
-    kept.erase(kept.begin(), kept.end() - static_cast<ptrdiff_t>(diag::kKeptSteps));
+                             std::to_string(kMostSteps) + " are used");
+    kept.erase(kept.begin(), kept.end() - static_cast<ptrdiff_t>(kMostSteps));
   }
   profile->pseudo_steps = kept.empty();
   if (kept.empty() && first_ns_ <= last_ns_) {

@@ -11,6 +11,9 @@
 namespace flare::import {
 namespace {
 
+// Less sure than this, an importer only offers to try: if it fails, the kind is unknown.
+constexpr int kMerelyTries = 10;
+
 constexpr unsigned kMostThreads = 8;  // each may hold a trace in memory
 constexpr size_t kListedNames = 5;
 
@@ -38,6 +41,8 @@ Outcome ReadOne(const std::string& path, const ReadSettings& settings) {
     outcome.fragment = std::move(fragment).value();
   } else {
     outcome.status = fragment.status();
+    outcome.unknown_kind =
+        settings.as.empty() && (*importer)->recognise((*input)->head()) < kMerelyTries;
   }
   return outcome;
 }

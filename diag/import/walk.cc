@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -54,11 +55,17 @@ class Walker {
   }
 
   void Add(const std::string& path, const struct stat& facts, bool named) {
-    if (!IsNew(facts)) return;
+    if (!IsNew(facts)) {
+      // Found in a folder, and named as well: then it must be readable.
+      const auto listed = listed_.find({facts.st_dev, facts.st_ino});
+      if (named && listed != listed_.end()) walk_.files[listed->second].named = true;
+      return;
+    }
     if (walk_.files.size() >= kMostFiles) {
       full_ = true;
       return;
     }
+    listed_[{facts.st_dev, facts.st_ino}] = walk_.files.size();
     walk_.files.push_back({path, static_cast<uint64_t>(facts.st_size), named});
   }
 
@@ -101,7 +108,8 @@ class Walker {
   }
 
   Walk walk_;
-  std::set<std::pair<uint64_t, uint64_t>> seen_;  // device and inode
+  std::set<std::pair<uint64_t, uint64_t>> seen_;             // device and inode
+  std::map<std::pair<uint64_t, uint64_t>, size_t> listed_;  // of files: their place in the list
   size_t hidden_ = 0, special_ = 0;
   bool full_ = false;
 };

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <new>
+#include <set>
 
 #include "tests/diag/import/packing.h"
 #include "tests/diag/import/temp_dir.h"
@@ -31,7 +32,12 @@ Status ReadToy(Input* input, Fragment* fragment) {
   return Status::Ok();
 }
 
-constexpr Importer kToys[] = {{"toy", "Toy", RecogniseToy, ReadToy}};
+// Tries any text, and fails.
+int RecogniseGuess(std::string_view head) { return head.starts_with("words") ? 1 : 0; }
+Status ReadGuess(Input*, Fragment*) { return Status::Error("no guess"); }
+
+constexpr Importer kToys[] = {{"toy", "Toy", RecogniseToy, ReadToy},
+                              {"guess", "Guess", RecogniseGuess, ReadGuess}};
 
 ReadFiles Read(const std::vector<std::string>& paths, const std::string& as = "") {
   ReadSettings settings;
@@ -77,7 +83,7 @@ TEST(ReadFilesTest, UnknownFileThatWasNamedIsAnErrorThatSaysWhatItLooksLike) {
   EXPECT_THAT(read.errors,
               ElementsAre(HasSubstr("binary data of another kind"),
                           HasSubstr("JSON of another kind"), HasSubstr("it is empty")));
-  EXPECT_THAT(read.errors[0], HasSubstr("(kinds: toy; --as names one)"));
+  EXPECT_THAT(read.errors[0], HasSubstr("(kinds: toy, guess; --as names one)"));
 }
 
 TEST(ReadFilesTest, BrokenFileOfAKnownKindIsSaidByItself) {
@@ -87,11 +93,20 @@ TEST(ReadFilesTest, BrokenFileOfAKnownKindIsSaidByItself) {
   EXPECT_THAT(Read({broken}).errors, ElementsAre(broken + ": no rank"));
 }
 
+TEST(ReadFilesTest, KindsAreUnique) {
+  std::set<std::string> kinds;
+  for (const Importer& importer : Importers()) {
+    EXPECT_TRUE(kinds.insert(importer.kind).second) << importer.kind;
+    EXPECT_EQ(importer.recognise(""), 0) << importer.kind;
+  }
+  EXPECT_GT(kinds.size(), 5u);
+}
+
 TEST(ReadFilesTest, AsOverridesWhatTheContentSays) {
   const TempDir folder;
   const std::string path = folder.Write("x", "words");
   EXPECT_THAT(Read({path}, "toy").errors, ElementsAre(path + ": no rank"));
-  EXPECT_THAT(Read({path}, "tyo").errors, ElementsAre("no kind \"tyo\"; there are: toy"));
+  EXPECT_THAT(Read({path}, "tyo").errors, ElementsAre("no kind \"tyo\"; there are: toy, guess"));
 }
 
 TEST(ReadFilesTest, ImporterThatRunsOutOfMemoryIsAnError) {
