@@ -68,7 +68,7 @@ class ProfileBuilder {
   static constexpr size_t kMaxLaunches = size_t{1} << 24;
   static constexpr size_t kMaxSpans = size_t{1} << 22;
   static constexpr size_t kMaxCollectives = size_t{1} << 20;
-  static constexpr size_t kMaxSteps = size_t{1} << 16;
+  static constexpr size_t kMaxSteps = size_t{1} << 17;
   static constexpr size_t kMaxNames = 4096;
 
   // As AddKernel() will take it; remembers the names it has seen.
