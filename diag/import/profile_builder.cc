@@ -202,7 +202,7 @@ void ProfileBuilder::AddStep(uint64_t number, int64_t begin_ns, int64_t end_ns) 
   if (!Plausible(begin_ns, 0) || !Plausible(end_ns, 0)) return;
   if (end_ns < begin_ns) return LeaveOut("with an impossible time or duration");
   if (number >= diag::kFirstPseudoStep) return LeaveOut("with an impossible step number");
-  if (steps_.size() >= kMaxSteps) return LeaveOut("beyond the first 65536 steps");
+  if (steps_.size() >= kMaxSteps) return LeaveOut("beyond the first 131072 steps");
   steps_.push_back({number, begin_ns, end_ns});
 }
 

@@ -259,7 +259,8 @@ def test_interrupt_leaves_nothing(flare, tmp_path):
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=30)
-    assert process.returncode == 130
+    # Before the handler is there, the signal itself ends it.
+    assert process.returncode in (130, -signal.SIGINT)
     assert out == b""
     assert not flare.state.exists()
     assert list(temporary.iterdir()) == []
