@@ -74,13 +74,13 @@ std::string Times(uint64_t count) {
 
 void AddEvidence(const HostSignal& signal, Verdict* verdict) {
   Evidence evidence;
-  evidence.text = signal.text + Times(signal.count) + " (" + signal.source + ")";
+  evidence.text = signal.text + " (" + signal.source + ")";
   if (signal.kind == SignalKind::kGpuClock && signal.value) {
     evidence.metric = "sm_clock";
     evidence.value = signal.value;
     evidence.unit = "MHz";
   } else if (signal.count > 1) {
-    evidence.metric = "statements";
+    evidence.metric = "times";
     evidence.value = static_cast<double>(signal.count);
   }
   verdict->evidence.push_back(std::move(evidence));

@@ -79,11 +79,18 @@ diag::ThreadStack* StackDump::thread(ThreadId id) {
                                                                : nullptr;
 }
 
+// Main threads tell where a rank stands: they must not go short for those beside them.
+size_t StackDump::FrameLimit(ThreadId id, const diag::ThreadStack& stack) const {
+  const std::optional<size_t>& main = processes_[id.process].main;
+  const bool beside = main ? *main != id.thread : !stack.name.empty() && stack.name != "MainThread";
+  return beside ? StackLimits::kAllFrames / 2 : StackLimits::kAllFrames;
+}
+
 void StackDump::AddFrame(ThreadId id, std::string_view function, std::string_view file,
                          uint32_t line) {
   diag::ThreadStack* owner = thread(id);
   if (owner == nullptr || owner->frames.size() >= StackLimits::kFrames ||
-      frames_ >= StackLimits::kAllFrames) {
+      frames_ >= FrameLimit(id, *owner)) {
     ++frames_left_out_;
     return;
   }

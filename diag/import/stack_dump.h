@@ -23,7 +23,7 @@ struct StackLimits {
   static constexpr size_t kProcesses = 100'000;    // of one file
   static constexpr size_t kThreads = 4096;         // of one process
   static constexpr size_t kFrames = 512;           // of one thread; the innermost are kept
-  static constexpr size_t kAllFrames = 2'000'000;  // of one file
+  static constexpr size_t kAllFrames = 2'000'000;  // of one file; beside main threads half of them
   static constexpr size_t kNameBytes = 400;        // of a function or a file
 };
 
@@ -61,6 +61,8 @@ class StackDump {
   void MoveTo(Fragment* fragment);
 
  private:
+  size_t FrameLimit(ThreadId id, const diag::ThreadStack& stack) const;
+
   std::vector<DumpedProcess> processes_;
   std::vector<diag::HostSignal> signals_;
   std::vector<std::string> notes_;

@@ -101,6 +101,20 @@ TEST(HostileTextTest, FloodOfStatementsIsFoldedWithinItsLimit) {
   EXPECT_THAT(fragment.notes, testing::Contains(testing::HasSubstr("more than 4096 different")));
 }
 
+TEST(HostileTextTest, MainThreadsKeepTheirFramesAmongTooMany) {
+  std::string dump;
+  for (int process = 1; process <= 2500; ++process) {
+    const std::string pid = std::to_string(process);
+    dump += "Process " + pid + ": python\nThread 9 (idle): \"worker\"\n";
+    for (int i = 0; i < 500; ++i) dump += "    f (a.py:1)\n";
+    dump += "Thread " + pid + " (active): \"MainThread\"\n    step (t.py:9)\n";
+  }
+  const Fragment fragment = MustRead(dump, "py-spy");
+  ASSERT_EQ(fragment.ranks.size(), 2500u);
+  for (size_t i : {0u, 2499u}) EXPECT_EQ(Process(fragment, i).python_stack.size(), 1u) << i;
+  EXPECT_TRUE(Process(fragment, 2499).threads[0].frames.empty());
+}
+
 TEST(HostileTextTest, DeepStacksKeepTheirInnermostFrames) {
   std::string dump = "Thread 7 (active): \"MainThread\"\n";
   for (int i = 0; i < 5000; ++i) dump += "    f" + std::to_string(i) + " (a.py:1)\n";
