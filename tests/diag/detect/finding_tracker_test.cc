@@ -55,6 +55,17 @@ TEST_F(FindingTrackerTest, ConclusiveVerdictOpensAtOnce) {
   EXPECT_EQ(finding().job, "job");
 }
 
+TEST_F(FindingTrackerTest, TroublesOfTwoNodesWithoutRanksStayApart) {
+  Verdict a = Of("gpu_xid", {}, true, 0, "error"), b = a;
+  a.nodes = {"a"};
+  b.nodes = {"b"};
+  See(1, {a, b});
+  EXPECT_FALSE(See(2, {a, b}));
+  ASSERT_EQ(count(), 2u);
+  EXPECT_THAT(finding(0).verdict.nodes, ElementsAre("a"));
+  EXPECT_THAT(finding(1).verdict.nodes, ElementsAre("b"));
+}
+
 TEST_F(FindingTrackerTest, SuspicionOpensWhenItsTimeHasCome) {
   See(3, {Of("user_code_stuck", {1}, false)});
   EXPECT_EQ(finding().state, FindingState::kSuspected);
